@@ -1,0 +1,178 @@
+package report
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+)
+
+// Row is one report of a list.
+type Row struct {
+	Line  int    // where it begins in the file, from 1
+	Event Event  // zero if Err is set
+	Body  []byte // the event's JSON: the very line of a JSON-lines file, made from the columns of a CSV
+	Err   error  // what is wrong with this row; the following ones can still be read
+}
+
+// ReadList yields the reports of a list: JSON lines if the first character is a brace, else CSV with a header that
+// names at least site_id and source_uri; due and sha256 are optional and all other columns go to metadata. Empty
+// lines and a byte-order mark are skipped.
+//
+// A fault in one row is in its Err. An error yielded beside an empty Row ends the list: the file cannot
+// be read, or its header is not one.
+func ReadList(r io.Reader) iter.Seq2[Row, error] {
+	in := bufio.NewReaderSize(r, 64<<10)
+	if bom, _ := in.Peek(3); bytes.Equal(bom, []byte("\ufeff")) {
+		in.Discard(3)
+	}
+	c, err := in.Peek(1)
+	switch {
+	case err != nil && err != io.EOF:
+		return func(yield func(Row, error) bool) { yield(Row{}, err) }
+	case len(c) == 1 && c[0] == '{':
+		return jsonRows(in)
+	}
+	return csvRows(in)
+}
+
+func jsonRows(in *bufio.Reader) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		for line := 1; ; line++ {
+			body, tooLong, err := readLine(in)
+			if err != nil && err != io.EOF {
+				yield(Row{}, fmt.Errorf("line %d: %w", line, err))
+				return
+			}
+			if body = bytes.TrimSpace(body); len(body) > 0 {
+				row := Row{Line: line, Body: body}
+				if tooLong {
+					row.Err = fmt.Errorf("line %d: longer than %d bytes", line, MaxMessage)
+				} else if row.Event, row.Err = Decode(body); row.Err != nil {
+					row.Err = fmt.Errorf("line %d: %w", line, row.Err)
+				}
+				if !yield(row, nil) {
+					return
+				}
+			}
+			if err == io.EOF {
+				return
+			}
+		}
+	}
+}
+
+// readLine reads one line of at most MaxMessage bytes; of a longer one it keeps the beginning.
+func readLine(in *bufio.Reader) (line []byte, tooLong bool, err error) {
+	for {
+		part, err := in.ReadSlice('\n')
+		if room := MaxMessage + 1 - len(line); len(part) > room {
+			part, tooLong = part[:room], true
+		}
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, tooLong, err
+		}
+	}
+}
+
+func csvRows(in io.Reader) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		r := csv.NewReader(in)
+		header, err := r.Read()
+		if err == io.EOF {
+			yield(Row{}, errors.New("the list is empty"))
+			return
+		}
+		if err == nil {
+			err = checkHeader(header)
+		}
+		if err != nil {
+			yield(Row{}, fmt.Errorf("line 1 is not a CSV header: %w", err))
+			return
+		}
+		for {
+			fields, err := r.Read()
+			if err == io.EOF {
+				return
+			}
+			parse, isParse := errors.AsType[*csv.ParseError](err)
+			if err != nil && !isParse {
+				yield(Row{}, err)
+				return
+			}
+			var row Row
+			switch {
+			case isParse && errors.Is(err, csv.ErrFieldCount):
+				row = Row{Line: parse.StartLine, Err: fmt.Errorf("line %d: %d fields, but the header has %d",
+					parse.StartLine, len(fields), len(header))}
+			case isParse:
+				row = Row{Line: parse.StartLine, Err: fmt.Errorf("line %d: %w", parse.StartLine, parse.Err)}
+			default:
+				row = csvRow(r, header, fields)
+			}
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
+func csvRow(r *csv.Reader, header, fields []string) Row {
+	line, _ := r.FieldPos(0)
+	row := Row{Line: line}
+	row.Event, row.Err = fromFields(header, fields)
+	if row.Err == nil {
+		row.Body, row.Err = json.Marshal(row.Event)
+	}
+	if row.Err != nil {
+		row = Row{Line: line, Err: fmt.Errorf("line %d: %w", line, row.Err)}
+	}
+	return row
+}
+
+func fromFields(header, fields []string) (Event, error) {
+	var e Event
+	for i, name := range header {
+		switch v := fields[i]; {
+		case name == "site_id":
+			e.SiteID = v
+		case name == "source_uri":
+			e.SourceURI = v
+		case name == "sha256":
+			e.SHA256 = v
+		case name == "due" && v != "":
+			due, err := ParseDue(v)
+			if err != nil {
+				return e, err
+			}
+			e.Due = due
+		case name != "due" && v != "":
+			if e.Metadata == nil {
+				e.Metadata = map[string]any{}
+			}
+			e.Metadata[name] = v
+		}
+	}
+	return e, e.Validate()
+}
+
+func checkHeader(header []string) error {
+	for _, need := range []string{"site_id", "source_uri"} {
+		if !slices.Contains(header, need) {
+			return fmt.Errorf("it has no column %s (it reads %.80q; columns are separated by commas)", need, strings.Join(header, ","))
+		}
+	}
+	for i, name := range header {
+		if slices.Contains(header[:i], name) {
+			return fmt.Errorf("the column %.40q is repeated", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package report
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxReason is the most that a reason may have, in bytes.
+const MaxReason = 1024
+
+// Clean makes any text fit to be a reason, one line that can be stored in a header, hashed and shown:
+// invalid UTF-8 becomes U+FFFD, control characters and line separators become a space, runs of
+// space collapse, the ends are trimmed, URIs lose userinfo and query (see [RedactURI]), and
+// what is over [MaxReason] bytes is cut at a rune. Cleaning a clean reason changes nothing.
+func Clean(s string) string { return Cut(RedactURI(oneLine(s)), MaxReason) }
+
+// Line is [Clean] for values shorter than a reason: at most n bytes.
+func Line(s string, n int) string { return Cut(oneLine(s), n) }
+
+// oneLine looks at no more than it needs: an error text may have megabytes.
+func oneLine(s string) string {
+	s = Cut(s, 16*MaxReason)
+	var b strings.Builder
+	space := false
+	for _, r := range s { // an invalid byte is read as U+FFFD
+		if unicode.IsSpace(r) || unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			space = true
+			continue
+		}
+		if space && b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		space = false
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// Cut shortens s to at most n bytes without splitting a rune or leaving a space at the end.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return strings.TrimRight(s[:n], " ")
+}
+
+var uri = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.\-]*://\S*`)
+
+// RedactURI removes userinfo and query from every URI in s, as they carry passwords and signatures.
+// Everything from the '?' to the next space goes, except closing punctuation at the very end.
+func RedactURI(s string) string {
+	return uri.ReplaceAllStringFunc(s, func(u string) string {
+		scheme, rest, _ := strings.Cut(u, "://")
+		authority, path := rest, ""
+		if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+			authority, path = rest[:i], rest[i:]
+		}
+		if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+			authority = authority[i+1:]
+		}
+		if i := strings.IndexByte(path, '?'); i >= 0 {
+			query := path[i:]
+			path = path[:i] + query[len(strings.TrimRight(query, `"':;,.)]}>`)):]
+		}
+		return scheme + "://" + authority + path
+	})
+}

@@ -1,0 +1,296 @@
+package report_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/guyline/guyline/report"
+)
+
+// The golden values of the wire format: changing one strands every stored report.
+func TestGoldenValues(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ what, got, want string }{
+		{"key", string(report.NewKey("TWR-8842", "s3://reports/twr8842_q2.pdf")), "628af88ec6063856538a44dc429f07467fd5dfb9d48e67174f25151e6c0b0024"},
+		{"key", string(report.NewKey("TWR-9017", "s3://reports/twr9017_corrupt.pdf")), "068af75aea2cbf541cbd61bafac909cbdd1a6ba75eed155147faeaf0533f5899"},
+		{"audit hash", report.AuditHash("068af75aea2cbf541cbd61bafac909cbdd1a6ba75eed155147faeaf0533f5899",
+			"unparseable structure in s3://reports/twr9017_corrupt.pdf"), "b9e1641245f003ca3b2210291c519d2a85e199fe79a48dc9293c3de4a631f6fa"},
+		{"token", string(report.NewToken("NY 12.4")), "NY=2012=2E4"},
+		{"token", string(report.NewToken("é_=")), "=C3=A9_=3D"},
+		{"token", string(report.NewToken("")), "="},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.what, tt.got, tt.want)
+		}
+	}
+}
+
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat(`{"a":`, 70) + "1" + strings.Repeat("}", 70)
+	for _, tt := range []struct {
+		name, body string
+		want       error
+	}{
+		{"empty", ``, report.ErrUndecodable},
+		{"cut off", `{"site_id": "a"`, report.ErrUndecodable},
+		{"a list", `[]`, report.ErrUndecodable},
+		{"null", `null`, report.ErrUndecodable},
+		{"two objects", `{"site_id":"a","source_uri":"b"}{}`, report.ErrUndecodable},
+		{"repeated name", `{"site_id":"a","source_uri":"b","site_id":"c"}`, report.ErrUndecodable},
+		{"repeated name, escaped", `{"site_id":"a","source_uri":"b","\u0073ite_id":"c"}`, report.ErrUndecodable},
+		{"repeated name inside", `{"site_id":"a","source_uri":"b","metadata":{"x":[{"y":1,"y":2}]}}`, report.ErrUndecodable},
+		{"invalid UTF-8", "{\"site_id\":\"a\xff\",\"source_uri\":\"b\"}", report.ErrUndecodable},
+		{"half a surrogate pair", `{"site_id":"a","source_uri":"\ud83d"}`, report.ErrUndecodable},
+		{"low surrogate first", `{"site_id":"a","source_uri":"\ude00\ud83d"}`, report.ErrUndecodable},
+		{"too deep", `{"site_id":"a","source_uri":"b","x":` + deep + `}`, report.ErrUndecodable},
+		{"too deep a list", `{"site_id":"a","source_uri":"b","x":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, report.ErrUndecodable},
+		{"byte-order mark", "\ufeff{}", report.ErrUndecodable},
+		{"other case", `{"Site_ID":"a","source_uri":"b"}`, report.ErrInvalid},
+		{"no URI", `{"site_id":"a"}`, report.ErrInvalid},
+		{"null site", `{"site_id":null,"source_uri":"b"}`, report.ErrInvalid},
+		{"number as site", `{"site_id":7,"source_uri":"b"}`, report.ErrInvalid},
+		{"colon", `{"site_id":"a:b","source_uri":"b"}`, report.ErrInvalid},
+		{"tab", `{"site_id":"a\tb","source_uri":"b"}`, report.ErrInvalid},
+		{"long site", `{"site_id":"` + strings.Repeat("é", 65) + `","source_uri":"b"}`, report.ErrInvalid},
+		{"long URI", `{"site_id":"a","source_uri":"` + strings.Repeat("u", 2049) + `"}`, report.ErrInvalid},
+		{"bad due", `{"site_id":"a","source_uri":"b","due":"tomorrow"}`, report.ErrInvalid},
+		{"bad sha256", `{"site_id":"a","source_uri":"b","sha256":"abc"}`, report.ErrInvalid},
+		{"metadata not an object", `{"site_id":"a","source_uri":"b","metadata":[1]}`, report.ErrInvalid},
+		{"smallest", `{"site_id":"a","source_uri":"b"}`, nil},
+		{"longest", `{"site_id":"` + strings.Repeat("s", 128) + `","source_uri":"` + strings.Repeat("u", 2048) + `"}`, nil},
+		{"a pair", `{"site_id":"a","source_uri":"\ud83d\ude00"}`, nil},
+		{"an escaped backslash before u", `{"site_id":"a","source_uri":"C:\\\\ud83d"}`, nil},
+		{"unknown fields", `{"site_id":"a","source_uri":"b","X":{"y":[1,2]}}`, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := report.Decode([]byte(tt.body)); !errors.Is(err, tt.want) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+		})
+	}
+	got, err := report.Decode([]byte(`{"site_id": "TWR 1", "source_uri": "x", "due": "2026-12-01", "metadata": {"n": 1.50}}`))
+	if err != nil || got.SiteID != "TWR 1" || !got.Due.Equal(time.Date(2026, 12, 1, 23, 59, 59, 0, time.UTC)) || fmt.Sprint(got.Metadata["n"]) != "1.50" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"site_id": "TWR-8842", "source_uri": "s3://r/x.pdf", "due": "2026-12-01T00:00:00Z", "metadata": {"a": [1, {"b": null}]}}`))
+	f.Add([]byte(`{"site_id":"\ud83d\ude00","source_uri":"b","site_id":"c"}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		e, err := report.Decode(body)
+		if err != nil {
+			if !errors.Is(err, report.ErrInvalid) && !errors.Is(err, report.ErrUndecodable) {
+				t.Fatalf("an error of neither kind: %v", err)
+			}
+			return
+		}
+		again, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e2, err := report.Decode(again)
+		if err != nil || e2.Key() != e.Key() || !e2.Due.Equal(e.Due) {
+			t.Fatalf("%s does not survive a round trip: %s, %v", body, again, err)
+		}
+	})
+}
+
+func FuzzToken(f *testing.F) {
+	for _, s := range []string{"TWR-8842", "NY 12.4", "é", "_", "=", ":", "", "=41", "*", ">", "a.b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		token := report.NewToken(s)
+		if strings.Trim(string(token), "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-=") != "" || token == "" {
+			t.Fatalf("%q is not fit for a subject", token)
+		}
+		if back, err := token.Site(); err != nil || back != s {
+			t.Fatalf("%q -> %q -> %q, %v", s, token, back, err)
+		}
+		if site, err := report.Token(s).Site(); err == nil && string(report.NewToken(site)) != s {
+			t.Fatalf("token %q was accepted, but is written %q", s, report.NewToken(site))
+		}
+	})
+}
+
+func TestClean(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ in, want string }{
+		{"", ""},
+		{"unparseable structure in s3://reports/twr9017_corrupt.pdf", "unparseable structure in s3://reports/twr9017_corrupt.pdf"},
+		{"  a\r\nb\x00\tc\u2028d  ", "a b c d"},
+		{"bad \xff byte", "bad \ufffd byte"},
+		{`Get "https://u:p@h/x?sig=s": refused`, `Get "https://h/x": refused`},
+		{"sftp://u:p@portal/a@b.pdf, then", "sftp://portal/a@b.pdf, then"},
+		{"x https://h?q=1&u=a@b)", "x https://h)"},
+		{strings.Repeat("é", 600), strings.Repeat("é", 512)},
+		{strings.Repeat("x", 1023) + " y", strings.Repeat("x", 1023)},
+	} {
+		if got := report.Clean(tt.in); got != tt.want {
+			t.Errorf("Clean(%q) = %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
+func FuzzClean(f *testing.F) {
+	f.Add("a\r\n\x00\xff 😀 https://u:p@h/x?y#z \u2028")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := report.Clean(s)
+		if len(got) > report.MaxReason || !utf8.ValidString(got) || strings.TrimSpace(got) != got || strings.ContainsAny(got, "\r\n\t\x00") {
+			t.Fatalf("%q is not clean", got)
+		}
+		if again := report.Clean(got); again != got {
+			t.Fatalf("%q becomes %q on cleaning again", got, again)
+		}
+	})
+}
+
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("cause")
+	for _, tt := range []struct {
+		err  error
+		kind report.Kind
+		code report.Code
+	}{
+		{cause, report.KindPoison, report.CodeUnclassified},
+		{io.ErrUnexpectedEOF, report.KindPoison, report.CodeUnclassified},
+		{&net.DNSError{IsNotFound: true}, report.KindPoison, report.CodeUnclassified},
+		{context.Canceled, report.KindPoison, report.CodeUnclassified},
+		{report.Transient("Not A Code", cause), report.KindTransient, report.CodeUnclassified},
+		{context.DeadlineExceeded, report.KindTransient, report.CodeTimeout},
+		{&net.OpError{Err: syscall.ECONNREFUSED}, report.KindTransient, report.CodeConnection},
+		{&net.DNSError{IsTemporary: true}, report.KindTransient, report.CodeConnection},
+		{fmt.Errorf("fetch: %w", report.Transient(report.CodeThrottled, cause)), report.KindTransient, report.CodeThrottled},
+		{report.Poison("tower-leans", context.DeadlineExceeded), report.KindPoison, "tower-leans"},
+		{report.Hold(report.CodeForbidden, cause), report.KindHold, report.CodeForbidden},
+	} {
+		if got := report.Classify(tt.err); got.Kind != tt.kind || got.Code != tt.code {
+			t.Errorf("Classify(%v) = %v %s, want %v %s", tt.err, got.Kind, got.Code, tt.kind, tt.code)
+		}
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	b := report.Backoff{Base: 400 * time.Millisecond, Max: 5 * time.Minute, Jitter: 250 * time.Millisecond}
+	none := func() float64 { return 0 }
+	half := func() float64 { return 0.5 }
+	for _, tt := range []struct {
+		n      int
+		asked  time.Duration
+		random func() float64
+		want   time.Duration
+	}{
+		{1, 0, none, 400 * time.Millisecond},
+		{2, 0, none, 800 * time.Millisecond},
+		{3, 0, half, 1725 * time.Millisecond},
+		{40, 0, none, 5 * time.Minute},
+		{1 << 30, 0, half, 5*time.Minute + 125*time.Millisecond},
+		{1, time.Minute, half, time.Minute + 125*time.Millisecond},
+		{1, 24 * time.Hour, none, 5 * time.Minute},
+		{2, -time.Hour, none, 800 * time.Millisecond},
+	} {
+		if got := b.Delay(tt.n, tt.asked, tt.random); got != tt.want {
+			t.Errorf("Delay(%d, %v) = %v, want %v", tt.n, tt.asked, got, tt.want)
+		}
+	}
+}
+
+func TestResult(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		r    report.Result
+		want report.Code
+	}{
+		{report.Result(`{"x":"` + strings.Repeat("y", 64<<10) + `"}`), report.CodeResultTooLarge},
+		{report.Result(`[1]`), report.CodeInvalidResult},
+		{report.Result(``), report.CodeInvalidResult},
+		{report.Result(`{"x":`), report.CodeInvalidResult},
+		{nil, ""},
+		{report.Result(` {"pages": 12}`), ""},
+	} {
+		err := tt.r.Check()
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || report.Classify(err).Code != tt.want) {
+			t.Errorf("Check(%.20q) = %v, want %q", []byte(tt.r), err, tt.want)
+		}
+	}
+}
+
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	kept, dropped := report.Foreign(map[string][]string{
+		"Nats-Rollup": {"all"}, "NATS-TTL": {"1"}, "guyline-attempts": {"99"}, "Status": {"503"}, "description": {"x"},
+		"bad name": {"x"}, "": {"x"}, "X-Firm": {"Acme", "Zenith"},
+	})
+	if diff := cmp.Diff(map[string][]string{"X-Firm": {"Acme", "Zenith"}}, kept); diff != "" || dropped != 0 {
+		t.Errorf("dropped %d, kept (-want +got)\n%s", dropped, diff)
+	}
+	kept, dropped = report.Foreign(map[string][]string{"A": {strings.Repeat("x", 16<<10)}, "B": {"y"}})
+	if len(kept) != 0 || dropped != 2 {
+		t.Errorf("over the budget: kept %d, dropped %d, want 0 and 2", len(kept), dropped)
+	}
+}
+
+func TestReadList(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, in string
+		want     []string // "line site uri" or the row's error
+		err      string
+	}{
+		{"empty", "", nil, "the list is empty"},
+		{"a PDF", "%PDF-1.7\n%\xff\xff\n", nil, "it has no column site_id"},
+		{"semicolons", "site_id;source_uri\na;b\n", nil, "separated by commas"},
+		{"repeated column", "site_id,source_uri,x,x\n", nil, `the column "x" is repeated`},
+		{"CSV", "\ufeffsite_id,firm,source_uri\na,Acme,b\n\n\"x, y\",,c\n", []string{"2 a b", "4 x, y c"}, ""},
+		{"bad rows", "site_id,source_uri\na\n,b\na:b,c\nd,e\n",
+			[]string{"line 2: 1 fields, but the header has 2", "line 3: invalid event: site_id is missing",
+				`line 4: invalid event: site_id "a:b" contains ':'`, "5 d e"}, ""},
+		{"bad due", "site_id,source_uri,due\na,b,soon\n", []string{`line 2: due "soon" is neither an RFC 3339 time nor a date like 2026-12-01`}, ""},
+		{"JSON lines", "{\"site_id\":\"a\",\"source_uri\":\"b\"}\n\n{\"site_id\":\"c\",\"source_uri\":\"d\"}",
+			[]string{"1 a b", "3 c d"}, ""},
+		{"bad JSON", "{\"site_id\":\"a\"}\n{]\n", []string{"line 1: invalid event: source_uri is missing",
+			"line 2: undecodable event: it is not JSON: invalid character ']'"}, ""},
+		{"a line too long", "{\"x\":\"" + strings.Repeat("y", 2<<20) + "\"}\n{\"site_id\":\"a\",\"source_uri\":\"b\"}\n",
+			[]string{"line 1: longer than 983040 bytes", "2 a b"}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			for row, err := range report.ReadList(strings.NewReader(tt.in)) {
+				if err != nil {
+					if tt.err == "" || !strings.Contains(err.Error(), tt.err) {
+						t.Errorf("got error %v, want %q", err, tt.err)
+					}
+					return
+				}
+				if row.Err != nil {
+					got = append(got, row.Err.Error())
+					continue
+				}
+				if e, err := report.Decode(row.Body); err != nil || e.Key() != row.Event.Key() {
+					t.Errorf("line %d: body %s is another event: %v", row.Line, row.Body, err)
+				}
+				got = append(got, fmt.Sprint(row.Line, " ", row.Event.SiteID, " ", row.Event.SourceURI))
+			}
+			if tt.err != "" {
+				t.Errorf("no error, want %q", tt.err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,49 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// MaxResult is the most that a result may have, in bytes: 64 KiB.
+const MaxResult = 64 << 10
+
+// Result is what the work on a report yields: one raw JSON object. Nil stands for {}.
+type Result []byte
+
+// NewResult marshals a struct or map into a result and checks it like [Result.Check].
+func NewResult(v any) (Result, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, Poison(CodeInvalidResult, fmt.Errorf("marshal the result: %w", err))
+	}
+	r := Result(b)
+	return r, r.Check()
+}
+
+// Check reports a result over [MaxResult] as poison [CodeResultTooLarge], and one that is not a JSON
+// object as poison [CodeInvalidResult].
+func (r Result) Check() error {
+	if len(r) > MaxResult {
+		return Poison(CodeResultTooLarge, fmt.Errorf("the result has %d bytes, at most %d are allowed", len(r), MaxResult))
+	}
+	if r != nil && (!json.Valid(r) || bytes.TrimLeft(r, " \t\r\n")[0] != '{') {
+		return Poison(CodeInvalidResult, fmt.Errorf("the result is not a JSON object: %.40q", []byte(r)))
+	}
+	return nil
+}
+
+// MarshalJSON writes the object as it is.
+func (r Result) MarshalJSON() ([]byte, error) {
+	if r == nil {
+		return []byte("{}"), nil
+	}
+	return r, nil
+}
+
+// UnmarshalJSON keeps the object as it is.
+func (r *Result) UnmarshalJSON(b []byte) error {
+	*r = bytes.Clone(b)
+	return nil
+}
