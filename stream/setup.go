@@ -1,0 +1,135 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/guyline/guyline/report"
+)
+
+// Names on the server.
+const (
+	Reports  = "REPORTS"
+	Requeued = "REPORTS_REQUEUE"
+	Consumer = "workers" // the durable of each of the two queues
+
+	submittedAll = "reports.submitted.>"
+	requeuedAll  = "reports.requeued.>"
+	parkedAll    = "reports.parked.>"
+)
+
+// SpareDeliveries is what a consumer's MaxDeliver has beyond the attempts: they are for burying a
+// report that kills its worker each time, never for trying.
+const SpareDeliveries = 2
+
+// Config is what the two queues depend on.
+type Config struct {
+	Replicas      int           // of each stream, 1-5
+	QueueBytes    int64         // the most that REPORTS may hold
+	Duplicates    time.Duration // window in which REPORTS drops a repeated Nats-Msg-Id
+	AckWait       time.Duration // without a heartbeat for so long, a delivery is given to another worker
+	MaxAttempts   int           // runs of the handler for one report; MaxDeliver is this + SpareDeliveries
+	MaxAckPending int           // deliveries in work or waiting for their retry, per queue
+}
+
+// Setup creates both queues and their consumers, or upgrades them to the configuration. It changes
+// AckWait and MaxDeliver of a consumer only while nothing is in work or waiting for a retry, since
+// the server would move the pending delays.
+func Setup(ctx context.Context, js jetstream.JetStream, cfg Config) error {
+	for _, s := range []jetstream.StreamConfig{cfg.reports(), cfg.requeued()} {
+		if _, err := js.CreateOrUpdateStream(ctx, s); err != nil {
+			return fmt.Errorf("set up stream %s: %w", s.Name, err)
+		}
+		if err := cfg.setupConsumer(ctx, js, s.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (cfg Config) reports() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        Reports,
+		Description: "Guyline: reports handed over by publishers",
+		Subjects:    []string{submittedAll},
+		Retention:   jetstream.WorkQueuePolicy,
+		Discard:     jetstream.DiscardNew,
+		MaxBytes:    cfg.QueueBytes,
+		MaxMsgSize:  report.MaxMessage,
+		Duplicates:  cfg.Duplicates,
+		Replicas:    cfg.Replicas,
+		Storage:     jetstream.FileStorage,
+		AllowDirect: true,
+	}
+}
+
+// requeued has no bound of any kind: the server refuses schedules together with DiscardNew, and any other policy would
+// drop old reports. Only our own processes may publish to it.
+func (cfg Config) requeued() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              Requeued,
+		Description:       "Guyline: reports handed back, replayed or parked",
+		Subjects:          []string{requeuedAll, parkedAll},
+		Retention:         jetstream.WorkQueuePolicy,
+		Replicas:          cfg.Replicas,
+		Storage:           jetstream.FileStorage,
+		AllowDirect:       true,
+		AllowMsgSchedules: true,
+		AllowRollup:       true, // the server turns it on with schedules
+	}
+}
+
+func (cfg Config) consumer(stream string) jetstream.ConsumerConfig {
+	c := jetstream.ConsumerConfig{
+		Durable:       Consumer,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       cfg.AckWait,
+		MaxDeliver:    cfg.MaxAttempts + SpareDeliveries,
+		MaxAckPending: cfg.MaxAckPending,
+		Replicas:      cfg.Replicas,
+	}
+	if stream == Requeued { // else a parked report would be delivered at once
+		c.FilterSubject = requeuedAll
+	}
+	return c
+}
+
+func (cfg Config) setupConsumer(ctx context.Context, js jetstream.JetStream, name string) error {
+	want := cfg.consumer(name)
+	got, err := js.Consumer(ctx, name, Consumer)
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+	case err != nil:
+		return fmt.Errorf("set up consumer %s of %s: %w", Consumer, name, err)
+	default:
+		info := got.CachedInfo()
+		drift := cfg.drift(info.Config)
+		if len(drift) > 0 && info.NumAckPending > 0 {
+			return fmt.Errorf("set up consumer %s of %s: %s, and %d reports are in work or waiting for a retry: "+
+				"stop the workers when nothing is, then run setup again", Consumer, name, strings.Join(drift, "; "), info.NumAckPending)
+		}
+	}
+	if _, err := js.CreateOrUpdateConsumer(ctx, name, want); err != nil {
+		return fmt.Errorf("set up consumer %s of %s: %w", Consumer, name, err)
+	}
+	return nil
+}
+
+// drift names the settings on which workers and server must agree and do not.
+func (cfg Config) drift(got jetstream.ConsumerConfig) (found []string) {
+	if want := cfg.MaxAttempts + SpareDeliveries; got.MaxDeliver != want {
+		found = append(found, fmt.Sprintf("its MaxDeliver is %d, but GUYLINE_MAX_ATTEMPTS=%d needs %d", got.MaxDeliver, cfg.MaxAttempts, want))
+	}
+	if got.AckWait != cfg.AckWait {
+		found = append(found, fmt.Sprintf("its AckWait is %v, but GUYLINE_ACK_WAIT is %v", got.AckWait, cfg.AckWait))
+	}
+	if len(got.BackOff) > 0 {
+		found = append(found, "it has a BackOff, which falsifies retry delays")
+	}
+	return found
+}
