@@ -1,0 +1,57 @@
+package audit
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/guyline/guyline/report"
+)
+
+// Kind says what happened.
+type Kind string
+
+const (
+	AttemptFailed Kind = "attempt_failed" // an attempt failed and another will follow
+	Death         Kind = "death"          // a dead letter was put
+	Replay        Kind = "replay"         // an operator sent a letter back to the queue
+	Discard       Kind = "discard"        // an operator gave a report up
+	Recovered     Kind = "recovered"      // a letter was closed because its report had landed
+)
+
+// Event is one entry of the trail. Fields that do not apply are empty.
+type Event struct {
+	Time     time.Time    `json:"time"`
+	Kind     Kind         `json:"kind"`
+	Key      report.Key   `json:"key"`
+	SiteID   string       `json:"site_id,omitempty"`
+	Worker   string       `json:"worker,omitempty"`
+	Actor    string       `json:"actor,omitempty"`   // the person behind an operator's act
+	Attempt  int          `json:"attempt,omitempty"` // of a death: how many were spent
+	Class    report.Class `json:"class,omitempty"`
+	Code     report.Code  `json:"code,omitempty"`
+	Reason   string       `json:"reason,omitempty"` // clean
+	Hash     string       `json:"hash,omitempty"`   // of a death: the audit hash
+	Delay    string       `json:"delay,omitempty"`  // until the next attempt, like "400ms"
+	Stream   string       `json:"stream,omitempty"` // the message it is about
+	Sequence uint64       `json:"sequence,omitempty"`
+	Letter   uint64       `json:"letter,omitempty"` // of an operator's act: sequence of the dead letter
+	Delivery uint64       `json:"delivery,omitempty"`
+
+	// Corrects marks a death that replaces an `abandoned` one of the same message by a real verdict.
+	Corrects bool `json:"corrects,omitempty"`
+}
+
+// ID names the fact that the event records; it is its Nats-Msg-Id.
+func (e Event) ID() string {
+	switch e.Kind {
+	case AttemptFailed:
+		return fmt.Sprintf("attempt:%s:%s:%d:%d", e.Key, e.Stream, e.Sequence, e.Delivery)
+	case Death:
+		id := fmt.Sprintf("death:%s:%s:%d", e.Key, e.Stream, e.Sequence)
+		if e.Corrects {
+			id += ":corrected"
+		}
+		return id
+	}
+	return fmt.Sprintf("%s:%s:%d", e.Kind, e.Key, e.Letter)
+}

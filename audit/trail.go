@@ -1,0 +1,152 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/guyline/guyline/internal/jsapi"
+	"github.com/guyline/guyline/report"
+)
+
+// Stream is the name of the trail's stream.
+const Stream = "REPORTS_AUDIT"
+
+// ErrNotFound says that the trail has no event of a report.
+var ErrNotFound = errors.New("no event in the audit trail")
+
+// Setup creates the stream or sets its replicas. Its other limits belong to whoever set them.
+func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
+	want := jetstream.StreamConfig{
+		Name:        Stream,
+		Description: "Guyline: the audit trail, append only",
+		Subjects:    []string{"reports.audit.>"},
+		Retention:   jetstream.LimitsPolicy,
+		Discard:     jetstream.DiscardNew,
+		DenyDelete:  true,
+		DenyPurge:   true,
+		AllowDirect: true,
+		Storage:     jetstream.FileStorage,
+		Replicas:    replicas,
+	}
+	s, err := js.Stream(ctx, Stream)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		_, err = js.CreateStream(ctx, want)
+	case err == nil:
+		want.MaxBytes, want.MaxMsgs, want.MaxAge = s.CachedInfo().Config.MaxBytes, s.CachedInfo().Config.MaxMsgs, s.CachedInfo().Config.MaxAge
+		_, err = js.UpdateStream(ctx, want)
+	}
+	if err != nil {
+		return fmt.Errorf("set up stream %s: %w", Stream, err)
+	}
+	return nil
+}
+
+// Trail is the audit trail on one server. It is safe for concurrent use.
+type Trail struct{ js jetstream.JetStream }
+
+// New returns the trail without asking the server.
+func New(js jetstream.JetStream) *Trail { return &Trail{js} }
+
+// Append writes an event and waits until the server has stored it. An event that the server has already, by
+// its name, is no error.
+func (t *Trail) Append(ctx context.Context, e Event) error {
+	msg, err := message(e)
+	if err == nil {
+		_, err = t.js.PublishMsg(ctx, msg, jetstream.WithExpectStream(Stream))
+	}
+	if err != nil {
+		return fmt.Errorf("audit trail: append %s of %s: %w", e.Kind, e.Key.Short(), err)
+	}
+	return nil
+}
+
+// AppendAsync writes an event without waiting. Whether it arrived is not learnt: it is for events
+// that nothing depends on.
+func (t *Trail) AppendAsync(e Event) error {
+	msg, err := message(e)
+	if err == nil {
+		_, err = t.js.PublishMsgAsync(msg, jetstream.WithExpectStream(Stream))
+	}
+	if err != nil {
+		return fmt.Errorf("audit trail: append %s of %s: %w", e.Kind, e.Key.Short(), err)
+	}
+	return nil
+}
+
+// Log yields the events of one report in order, equal ones once. The site may be "*".
+func (t *Trail) Log(ctx context.Context, site report.Token, key report.Key) iter.Seq2[Event, error] {
+	return t.read(ctx, subject(site, key))
+}
+
+// All yields the events of every report in order, equal ones once.
+func (t *Trail) All(ctx context.Context) iter.Seq2[Event, error] {
+	return t.read(ctx, "reports.audit.>")
+}
+
+func (t *Trail) read(ctx context.Context, subject string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		type name struct{ id, hash string }
+		seen := map[name]bool{}
+		for m, err := range jsapi.Scan(ctx, t.js, Stream, subject, false) {
+			var e Event
+			if err == nil {
+				e, err = readEvent(m)
+			}
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			n := name{e.ID(), e.Hash}
+			if seen[n] {
+				continue
+			}
+			seen[n] = true
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Last reads the newest event of a report through the leader, or returns [ErrNotFound].
+func (t *Trail) Last(ctx context.Context, site report.Token, key report.Key) (Event, error) {
+	m, err := jsapi.Last(ctx, t.js, Stream, subject(site, key))
+	switch {
+	case errors.Is(err, jsapi.ErrNotFound):
+		return Event{}, ErrNotFound
+	case err != nil:
+		return Event{}, fmt.Errorf("audit trail: %w", err)
+	}
+	return readEvent(m)
+}
+
+func subject(site report.Token, key report.Key) string {
+	return "reports.audit." + string(site) + "." + string(key)
+}
+
+func message(e Event) (*nats.Msg, error) {
+	body, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	return &nats.Msg{
+		Subject: subject(report.NewToken(e.SiteID), e.Key),
+		Header:  nats.Header{jetstream.MsgIDHeader: {e.ID()}},
+		Data:    body,
+	}, nil
+}
+
+func readEvent(m *jetstream.RawStreamMsg) (Event, error) {
+	var e Event
+	if err := json.Unmarshal(m.Data, &e); err != nil {
+		return e, fmt.Errorf("audit trail: event %d cannot be read: %w", m.Sequence, err)
+	}
+	return e, nil
+}

@@ -1,0 +1,224 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/internal/jsapi"
+	"github.com/guyline/guyline/keyvalue"
+	"github.com/guyline/guyline/report"
+	"github.com/guyline/guyline/stream"
+)
+
+// Outcome is what became of a letter on which somebody acted.
+type Outcome string
+
+const (
+	Replayed  Outcome = "replayed"  // the report is in the queue again, the letter is gone
+	Discarded Outcome = "discarded" // the report is given up, the letter is gone
+	Recovered Outcome = "recovered" // the report had landed by another way; only the letter was closed
+	Gone      Outcome = "gone"      // the letter had left or been replaced before the act
+	Busy      Outcome = "busy"      // another copy of the report is in the queue; the letter stays
+)
+
+// By says who acts and why.
+type By struct {
+	Actor  string // OS user and host, or as the person said
+	Reason string
+}
+
+// Replay sends the report of one letter, given by sequence, back to the queue. The steps:
+//
+//	read the letter through the leader              gone or replaced: [Gone]
+//	finish its burial if that was cut short
+//	the ledger says done: close the letter          [Recovered]
+//	write the audit event
+//	put a copy of the report, create-only           refused by the copy of this very replay: go on;
+//	                                                by another copy: [Busy]
+//	delete the letter by its sequence
+//
+// A crash after any of them leaves the letter or the copy, or both, and calling Replay again goes on from there. It can
+// be called by several operators at once; the report is queued once.
+func (q *Queue) Replay(ctx context.Context, seq uint64, by By) (Outcome, error) {
+	l, outcome, err := q.open(ctx, seq, by)
+	if outcome != "" || err != nil {
+		return outcome, err
+	}
+	if err := q.record(ctx, audit.Replay, l, by); err != nil {
+		return "", err
+	}
+	q.did("audit")
+	ours, err := q.requeue(ctx, l)
+	if err != nil || !ours {
+		return Busy, err
+	}
+	q.did("requeue")
+	return Replayed, q.delete(ctx, l)
+}
+
+// requeue puts the copy, or finds that it had been put; ours is false if another copy is in the way.
+func (q *Queue) requeue(ctx context.Context, l Letter) (ours bool, err error) {
+	carried := stream.Carried{
+		PublishedAt: l.PublishedAt, FirstFailedAt: l.FirstFailedAt, Replays: l.Replays + 1, ReplayOf: l.Sequence, Reopened: l.Reopened,
+	}
+	for {
+		// The letter may have been replayed by somebody else, and its report have died again.
+		if _, err := q.At(ctx, l.Sequence); err != nil {
+			return errors.Is(err, ErrNotFound), ignore(err, ErrNotFound)
+		}
+		err := q.queues.Requeue(ctx, l.Site, l.Key, l.Foreign, l.Body, carried, 0)
+		if !errors.Is(err, stream.ErrFenced) {
+			return err == nil, err
+		}
+		switch found, err := q.queues.Copy(ctx, l.Site, l.Key); {
+		case errors.Is(err, jsapi.ErrNotFound): // it has been worked since
+			if done, err := q.landed(ctx, l); done || err != nil {
+				return done, err
+			}
+		case err != nil:
+			return false, err
+		default:
+			return found.Carried.ReplayOf == l.Sequence, nil
+		}
+	}
+}
+
+// Discard gives up the report of one letter, given by sequence, for a reason. It begins like [Queue.Replay].
+func (q *Queue) Discard(ctx context.Context, seq uint64, by By) (Outcome, error) {
+	if by.Reason == "" {
+		return "", errors.New("discard: a reason is required")
+	}
+	l, outcome, err := q.open(ctx, seq, by)
+	if outcome != "" || err != nil {
+		return outcome, err
+	}
+	if err := q.record(ctx, audit.Discard, l, by); err != nil {
+		return "", err
+	}
+	q.did("audit")
+	return Discarded, q.delete(ctx, l)
+}
+
+// open begins every act: it reads the letter, finishes its burial, and closes it if the report has landed.
+func (q *Queue) open(ctx context.Context, seq uint64, by By) (Letter, Outcome, error) {
+	l, err := q.At(ctx, seq)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return l, Gone, nil
+	case err != nil:
+		return l, "", err
+	}
+	if err := q.finishBurial(ctx, l); err != nil {
+		return l, "", err
+	}
+	q.did("burial")
+	landed, err := q.Close(ctx, l, by)
+	if landed {
+		return l, Recovered, err
+	}
+	return l, "", err
+}
+
+// Close removes the letter if its report has landed by another way, and records it as recovered. It asks the leader.
+func (q *Queue) Close(ctx context.Context, l Letter, by By) (landed bool, err error) {
+	if landed, err := q.landed(ctx, l); !landed || err != nil {
+		return false, err
+	}
+	if err := q.record(ctx, audit.Recovered, l, by); err != nil {
+		return true, err
+	}
+	return true, q.delete(ctx, l)
+}
+
+func (q *Queue) landed(ctx context.Context, l Letter) (bool, error) {
+	e, err := q.ledger.LookupLeader(ctx, l.Site, l.Key)
+	if errors.Is(err, keyvalue.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && e.Settles(l.Reopened), err
+}
+
+// finishBurial does what a worker would have done next, had it not died between putting the letter and letting the
+// message go: it records the death and removes the message, so that the report is not worked while its letter is acted on.
+func (q *Queue) finishBurial(ctx context.Context, l Letter) error {
+	if err := q.RecordDeath(ctx, l); err != nil {
+		return err
+	}
+	if l.Source.Stream != stream.Reports && l.Source.Stream != stream.Requeued {
+		return nil // not a letter of ours; Verify says so
+	}
+	source, err := q.queues.Stored(ctx, l.Source)
+	if err == nil && l.Stands(source) {
+		err = q.queues.Delete(ctx, source.Ref)
+	}
+	if ignore(err, jsapi.ErrNotFound) != nil {
+		return fmt.Errorf("finish the burial of %s: %w", l.Key.Short(), err)
+	}
+	// The message may have been handed back in the meantime, as a copy that stands for it.
+	source, err = q.queues.Copy(ctx, l.Site, l.Key)
+	if err == nil && l.Stands(source) {
+		err = q.queues.Delete(ctx, source.Ref)
+	}
+	if ignore(err, jsapi.ErrNotFound) != nil {
+		return fmt.Errorf("finish the burial of %s: %w", l.Key.Short(), err)
+	}
+	return nil
+}
+
+// RecordDeath appends the letter's death to the audit trail and waits, unless the report's newest event is that
+// death or an act on this letter.
+func (q *Queue) RecordDeath(ctx context.Context, l Letter) error {
+	e := Death(l)
+	last, err := q.trail.Last(ctx, l.Site, l.Key)
+	switch {
+	case errors.Is(err, audit.ErrNotFound):
+	case err != nil:
+		return err
+	case last.Kind == audit.Death && last.Stream == e.Stream && last.Sequence == e.Sequence && last.Hash == e.Hash:
+		return nil
+	case last.Kind != audit.Death && last.Letter == l.Sequence && l.Sequence != 0:
+		return nil
+	case last.Kind == audit.Death && last.Stream == e.Stream && last.Sequence == e.Sequence:
+		e.Corrects = true
+	}
+	return q.trail.Append(ctx, e)
+}
+
+// Death is the audit event of a letter.
+func Death(l Letter) audit.Event {
+	return audit.Event{
+		Time: l.FailedAt, Kind: audit.Death, Key: l.Key, SiteID: l.SiteID(), Worker: l.Worker, Attempt: l.Attempts,
+		Class: l.Class, Code: l.Code, Reason: l.Reason, Hash: l.Hash, Stream: l.Source.Stream, Sequence: l.Source.Sequence,
+	}
+}
+
+func (q *Queue) record(ctx context.Context, kind audit.Kind, l Letter, by By) error {
+	return q.trail.Append(ctx, audit.Event{
+		Time: time.Now().UTC(), Kind: kind, Key: l.Key, SiteID: l.SiteID(), Actor: report.Line(by.Actor, report.MaxHeaderValue),
+		Reason: report.Clean(by.Reason), Hash: l.Hash, Letter: l.Sequence,
+	})
+}
+
+func (q *Queue) delete(ctx context.Context, l Letter) error {
+	if err := ignore(jsapi.Delete(ctx, q.js, Stream, l.Sequence), jsapi.ErrNotFound); err != nil {
+		return fmt.Errorf("dead-letter queue: delete %s: %w", l.Key.Short(), err)
+	}
+	return nil
+}
+
+// ignore is nil for an error that is target.
+func ignore(err, target error) error {
+	if errors.Is(err, target) {
+		return nil
+	}
+	return err
+}
+
+func (q *Queue) did(step string) {
+	if q.step != nil {
+		q.step(step)
+	}
+}

@@ -1,0 +1,214 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/internal/jsapi"
+	"github.com/guyline/guyline/keyvalue"
+	"github.com/guyline/guyline/report"
+	"github.com/guyline/guyline/stream"
+)
+
+// Stream is the name of the letters' stream.
+const Stream = "REPORTS_DLQ"
+
+var (
+	// ErrNotFound says that there is no such letter, or that it has been replaced by a newer one.
+	ErrNotFound = errors.New("no such dead letter")
+	// ErrConflict says that the report's letter is not the one that [Queue.Put] was to replace.
+	ErrConflict = errors.New("the report's letter has changed")
+	// ErrAmbiguous says that the beginning of a key fits more than one letter.
+	ErrAmbiguous = errors.New("more than one dead letter begins like that")
+)
+
+// Setup creates the stream or sets its replicas. Its other limits belong to whoever set them.
+func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
+	want := jetstream.StreamConfig{
+		Name:              Stream,
+		Description:       "Guyline: dead letters, the newest of each report",
+		Subjects:          []string{"reports.dlq.>"},
+		Retention:         jetstream.LimitsPolicy,
+		Discard:           jetstream.DiscardNew,
+		MaxMsgsPerSubject: 1,
+		AllowDirect:       true,
+		Storage:           jetstream.FileStorage,
+		Replicas:          replicas,
+	}
+	s, err := js.Stream(ctx, Stream)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		_, err = js.CreateStream(ctx, want)
+	case err == nil:
+		have := s.CachedInfo().Config
+		want.MaxBytes, want.MaxMsgs, want.MaxAge = have.MaxBytes, have.MaxMsgs, have.MaxAge
+		_, err = js.UpdateStream(ctx, want)
+	}
+	if err != nil {
+		return fmt.Errorf("set up stream %s: %w", Stream, err)
+	}
+	return nil
+}
+
+// Queue is the dead-letter queue on one server. It is safe for concurrent use.
+type Queue struct {
+	js     jetstream.JetStream
+	queues *stream.Queues
+	ledger *keyvalue.Ledger
+	trail  *audit.Trail
+	step   func(string) // nil outside tests: called after each step of an act
+}
+
+// New returns the dead-letter queue without asking the server.
+func New(js jetstream.JetStream, queues *stream.Queues, ledger *keyvalue.Ledger, trail *audit.Trail) *Queue {
+	return &Queue{js: js, queues: queues, ledger: ledger, trail: trail}
+}
+
+// Put writes a letter if the report's present letter has the sequence last, 0 meaning that there is none, and returns
+// the new sequence. Otherwise nothing is written and the error is [ErrConflict]. A letter that the server finds too
+// large is written without the publisher's headers.
+func (q *Queue) Put(ctx context.Context, l Letter, last uint64) (uint64, error) {
+	seq, err := q.put(ctx, l, last)
+	if tooLarge(err) && len(l.Foreign) > 0 {
+		l.Dropped, l.Foreign = l.Dropped+len(l.Foreign), nil
+		seq, err = q.put(ctx, l, last)
+	}
+	switch {
+	case stream.Conflict(err):
+		return 0, ErrConflict
+	case err != nil:
+		return 0, fmt.Errorf("dead-letter queue: put %s: %w", l.Key.Short(), err)
+	}
+	return seq, nil
+}
+
+func (q *Queue) put(ctx context.Context, l Letter, last uint64) (uint64, error) {
+	msg := &nats.Msg{Subject: subject(l.Site, l.Key), Header: l.header(), Data: l.Body}
+	ack, err := q.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(last), jetstream.WithExpectStream(Stream))
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}
+
+// tooLarge: codes of server v2.15.3: 10054 message, 10097 headers too large.
+func tooLarge(err error) bool {
+	e, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (e.ErrorCode == jetstream.JSErrCodeStreamMessageExceedsMaximum || e.ErrorCode == 10097) || errors.Is(err, nats.ErrMaxPayload)
+}
+
+// Current reads a report's letter, whole, through the leader, or returns [ErrNotFound]. The site may be "*".
+func (q *Queue) Current(ctx context.Context, site report.Token, key report.Key) (Letter, error) {
+	return q.read(jsapi.Last(ctx, q.js, Stream, subject(site, key)))
+}
+
+// At reads one letter, whole, through the leader, or returns [ErrNotFound].
+func (q *Queue) At(ctx context.Context, seq uint64) (Letter, error) {
+	return q.read(jsapi.Get(ctx, q.js, Stream, seq))
+}
+
+func (q *Queue) read(m *jetstream.RawStreamMsg, err error) (Letter, error) {
+	switch {
+	case errors.Is(err, jsapi.ErrNotFound):
+		return Letter{}, ErrNotFound
+	case err != nil:
+		return Letter{}, fmt.Errorf("dead-letter queue: %w", err)
+	}
+	return readLetter(m.Subject, m.Sequence, m.Header, m.Data), nil
+}
+
+// Filter selects letters; zero fields select all.
+type Filter struct {
+	Site      string // site_id
+	Class     report.Class
+	Code      report.Code
+	Since     time.Time      // died at or after
+	DueBefore time.Time      // has a deadline before
+	Match     *regexp.Regexp // in the reason
+}
+
+func (f Filter) selects(l Letter) bool {
+	return (f.Class == "" || l.Class == f.Class) &&
+		(f.Code == "" || l.Code == f.Code) &&
+		(f.Since.IsZero() || !l.FailedAt.Before(f.Since)) &&
+		(f.DueBefore.IsZero() || !l.Due.IsZero() && l.Due.Before(f.DueBefore)) &&
+		(f.Match == nil || f.Match.MatchString(l.Reason))
+}
+
+// List yields the selected letters that exist when it begins, oldest first, without their payloads: only headers are
+// read from the server.
+func (q *Queue) List(ctx context.Context, f Filter) iter.Seq2[Letter, error] {
+	return q.scan(ctx, f, true)
+}
+
+// Export yields the selected letters that exist when it begins, oldest first, whole.
+func (q *Queue) Export(ctx context.Context, f Filter) iter.Seq2[Letter, error] {
+	return q.scan(ctx, f, false)
+}
+
+func (q *Queue) scan(ctx context.Context, f Filter, headersOnly bool) iter.Seq2[Letter, error] {
+	return func(yield func(Letter, error) bool) {
+		site := report.Token("*")
+		if f.Site != "" {
+			site = report.NewToken(f.Site)
+		}
+		for m, err := range jsapi.Scan(ctx, q.js, Stream, subject(site, "*"), headersOnly) {
+			if err != nil {
+				yield(Letter{}, fmt.Errorf("dead-letter queue: %w", err))
+				return
+			}
+			body := m.Data
+			if headersOnly {
+				body = nil
+			}
+			if l := readLetter(m.Subject, m.Sequence, m.Header, body); f.selects(l) && !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Find reads the one letter, whole, whose key begins with prefix. It returns [ErrNotFound] or [ErrAmbiguous].
+func (q *Queue) Find(ctx context.Context, prefix string) (Letter, error) {
+	prefix = strings.ToLower(prefix)
+	if !report.IsKeyPrefix(prefix) {
+		return Letter{}, fmt.Errorf("%q is not the beginning of a key (1-64 hex digits)", prefix)
+	}
+	if len(prefix) == 64 {
+		return q.Current(ctx, "*", report.Key(prefix))
+	}
+	s, err := q.js.Stream(ctx, Stream)
+	if err != nil {
+		return Letter{}, fmt.Errorf("dead-letter queue: %w", err)
+	}
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(subject("*", "*")))
+	if err != nil {
+		return Letter{}, fmt.Errorf("dead-letter queue: %w", err)
+	}
+	var found []string
+	for name := range info.State.Subjects {
+		if key := name[strings.LastIndexByte(name, '.')+1:]; strings.HasPrefix(key, prefix) {
+			found = append(found, key)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return Letter{}, fmt.Errorf("%s: %w", prefix, ErrNotFound)
+	case 1:
+		return q.Current(ctx, "*", report.Key(found[0]))
+	}
+	return Letter{}, fmt.Errorf("%s: %w: %d do, for instance %.12s and %.12s", prefix, ErrAmbiguous, len(found), found[0], found[1])
+}
+
+func subject(site report.Token, key report.Key) string {
+	return "reports.dlq." + string(site) + "." + string(key)
+}

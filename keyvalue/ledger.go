@@ -1,0 +1,148 @@
+package keyvalue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/guyline/guyline/internal/jsapi"
+	"github.com/guyline/guyline/report"
+)
+
+const (
+	ledgerBucket = "reports_ledger"
+	ledgerStream = "KV_" + ledgerBucket
+)
+
+var (
+	// ErrNotFound says that the ledger has no entry for a report. Unless the leader said so it is no
+	// proof: the entry may be newer than the replica that answered.
+	ErrNotFound = errors.New("no entry in the ledger")
+	// ErrConflict says that the entry has another revision than the one the commit was based on.
+	ErrConflict = errors.New("the ledger's entry has changed")
+)
+
+// State says what an entry means.
+type State string
+
+const (
+	Done     State = "done"     // the report is settled; its result is the answer
+	Reopened State = "reopened" // an operator wants it worked again
+)
+
+// Entry is what the ledger knows of one report.
+type Entry struct {
+	State     State         `json:"state"`
+	SiteID    string        `json:"site_id"`
+	SourceURI string        `json:"source_uri"`
+	Result    report.Result `json:"result,omitempty"`
+	Attempts  int           `json:"attempts"` // runs of the handler, the successful one included
+	Worker    string        `json:"worker"`
+	Commit    string        `json:"commit"` // stream/sequence/delivery that was settled: tells one's own commit from another's
+	Time      time.Time     `json:"time"`   // of the commit
+	Revision  uint64        `json:"-"`      // 0 if there is no entry
+}
+
+// Key is the report's idempotency key.
+func (e Entry) Key() report.Key { return report.NewKey(e.SiteID, e.SourceURI) }
+
+// Settles reports whether the entry says done to a message that carries this revision of reopening (0 = none).
+func (e Entry) Settles(reopened uint64) bool { return e.State == Done && e.Revision > reopened }
+
+// Ledger is the bucket reports_ledger. It is safe for concurrent use.
+type Ledger struct {
+	js jetstream.JetStream
+	kv jetstream.KeyValue
+}
+
+// OpenLedger finds the bucket; a missing one is [jetstream.ErrBucketNotFound].
+func OpenLedger(ctx context.Context, js jetstream.JetStream) (*Ledger, error) {
+	kv, err := js.KeyValue(ctx, ledgerBucket)
+	if err != nil {
+		return nil, fmt.Errorf("open the ledger: %w", err)
+	}
+	return &Ledger{js, kv}, nil
+}
+
+// Lookup asks any replica for a report's entry. A found entry may decide; [ErrNotFound] must not.
+func (l *Ledger) Lookup(ctx context.Context, site report.Token, key report.Key) (Entry, error) {
+	got, err := l.kv.Get(ctx, entryKey(site, key))
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		return Entry{}, ErrNotFound
+	case err != nil:
+		return Entry{}, fmt.Errorf("ledger: look up %s: %w", key.Short(), err)
+	}
+	return readEntry(got.Value(), got.Revision())
+}
+
+// LookupLeader asks the leader for a report's entry. The site may be "*".
+func (l *Ledger) LookupLeader(ctx context.Context, site report.Token, key report.Key) (Entry, error) {
+	got, err := jsapi.Last(ctx, l.js, ledgerStream, "$KV."+ledgerBucket+"."+entryKey(site, key))
+	switch {
+	case errors.Is(err, jsapi.ErrNotFound):
+		return Entry{}, ErrNotFound
+	case err != nil:
+		return Entry{}, fmt.Errorf("ledger: look up %s: %w", key.Short(), err)
+	}
+	return readEntry(got.Data, got.Sequence)
+}
+
+// Commit writes an entry if the report's entry still has the revision e.Revision, 0 meaning that there is
+// none, and returns the new revision. Otherwise nothing is written and the error is [ErrConflict]. After an
+// error of another kind the write may have happened: committing the same entry again tells.
+func (l *Ledger) Commit(ctx context.Context, e Entry) (uint64, error) {
+	value, err := json.Marshal(e)
+	if err != nil {
+		return 0, fmt.Errorf("ledger: commit %s: %w", e.Key().Short(), err)
+	}
+	// With revision 0 an update is a create that needs no second request to explain a conflict.
+	rev, err := l.kv.Update(ctx, entryKey(report.NewToken(e.SiteID), e.Key()), value, e.Revision)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrKeyExists):
+		return 0, ErrConflict
+	case err != nil:
+		return 0, fmt.Errorf("ledger: commit %s: %w", e.Key().Short(), err)
+	}
+	return rev, nil
+}
+
+// All yields the entries, of one site or of every site ("*"), in the order of their commits.
+func (l *Ledger) All(ctx context.Context, site report.Token) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for m, err := range jsapi.Scan(ctx, l.js, ledgerStream, "$KV."+ledgerBucket+"."+entryKey(site, "*"), false) {
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			if !yield(readEntry(m.Data, m.Sequence)) {
+				return
+			}
+		}
+	}
+}
+
+// Len is the number of entries.
+func (l *Ledger) Len(ctx context.Context) (uint64, error) {
+	s, err := l.js.Stream(ctx, ledgerStream)
+	if err != nil {
+		return 0, fmt.Errorf("read the ledger: %w", err)
+	}
+	return s.CachedInfo().State.Msgs, nil
+}
+
+func entryKey(site report.Token, key report.Key) string { return string(site) + "." + string(key) }
+
+func readEntry(value []byte, revision uint64) (Entry, error) {
+	var e Entry
+	if err := json.Unmarshal(value, &e); err != nil {
+		return Entry{}, fmt.Errorf("ledger: revision %d is not an entry: %w", revision, err)
+	}
+	e.Revision = revision
+	return e, nil
+}
