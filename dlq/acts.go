@@ -147,25 +147,36 @@ func (q *Queue) finishBurial(ctx context.Context, l Letter) error {
 	if err := q.RecordDeath(ctx, l); err != nil {
 		return err
 	}
-	if l.Source.Stream != stream.Reports && l.Source.Stream != stream.Requeued {
-		return nil // not a letter of ours; Verify says so
+	left, err := q.unburied(ctx, l)
+	for _, m := range left {
+		err = errors.Join(err, q.queues.Delete(ctx, m.Ref))
 	}
-	source, err := q.queues.Stored(ctx, l.Source)
-	if err == nil && l.Stands(source) {
-		err = q.queues.Delete(ctx, source.Ref)
-	}
-	if ignore(err, jsapi.ErrNotFound) != nil {
-		return fmt.Errorf("finish the burial of %s: %w", l.Key.Short(), err)
-	}
-	// The message may have been handed back in the meantime, as a copy that stands for it.
-	source, err = q.queues.Copy(ctx, l.Site, l.Key)
-	if err == nil && l.Stands(source) {
-		err = q.queues.Delete(ctx, source.Ref)
-	}
-	if ignore(err, jsapi.ErrNotFound) != nil {
+	if err != nil {
 		return fmt.Errorf("finish the burial of %s: %w", l.Key.Short(), err)
 	}
 	return nil
+}
+
+// unburied finds the messages that the letter is about and that are still stored: the very one, or the copy as
+// which it was handed back. There is none once the burial is finished.
+func (q *Queue) unburied(ctx context.Context, l Letter) (left []stream.Message, err error) {
+	if l.Source.Stream != stream.Reports && l.Source.Stream != stream.Requeued {
+		return nil, nil // not a letter of ours; Verify says so
+	}
+	for _, read := range []func() (stream.Message, error){
+		func() (stream.Message, error) { return q.queues.Stored(ctx, l.Source) },
+		func() (stream.Message, error) { return q.queues.Copy(ctx, l.Site, l.Key) },
+	} {
+		m, err := read()
+		switch {
+		case errors.Is(err, jsapi.ErrNotFound):
+		case err != nil:
+			return nil, err
+		case l.Stands(m):
+			left = append(left, m)
+		}
+	}
+	return left, nil
 }
 
 // RecordDeath appends the letter's death to the audit trail and waits, unless the report's newest event is that

@@ -6,7 +6,6 @@ import (
 	"iter"
 
 	"github.com/guyline/guyline/audit"
-	"github.com/guyline/guyline/internal/jsapi"
 	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
 )
@@ -49,7 +48,9 @@ type death struct {
 	source stream.Ref
 }
 
-func deathOf(e audit.Event) death { return death{e.Key, stream.Ref{Stream: e.Stream, Sequence: e.Sequence}} }
+func deathOf(e audit.Event) death {
+	return death{e.Key, stream.Ref{Stream: e.Stream, Sequence: e.Sequence}}
+}
 
 func (q *Queue) check(ctx context.Context, l Letter, recorded string) (string, error) {
 	if l.Hash != report.AuditHash(l.Key, l.Reason) {
@@ -72,19 +73,8 @@ func (q *Queue) check(ctx context.Context, l Letter, recorded string) (string, e
 
 // moving reports whether the letter is younger than what Verify has read: its burial is going on, or has ended since.
 func (q *Queue) moving(ctx context.Context, l Letter) (bool, error) {
-	source, err := q.queues.Stored(ctx, l.Source)
-	if err == nil && l.Stands(source) {
-		return true, nil
-	}
-	if ignore(err, jsapi.ErrNotFound) != nil {
-		return false, err
-	}
-	standIn, err := q.queues.Copy(ctx, l.Site, l.Key)
-	if err == nil && l.Stands(standIn) {
-		return true, nil
-	}
-	if ignore(err, jsapi.ErrNotFound) != nil {
-		return false, err
+	if left, err := q.unburied(ctx, l); len(left) > 0 || err != nil {
+		return true, err
 	}
 	if _, err := q.At(ctx, l.Sequence); err != nil {
 		return errors.Is(err, ErrNotFound), ignore(err, ErrNotFound)
