@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -149,4 +150,23 @@ func readEvent(m *jetstream.RawStreamMsg) (Event, error) {
 		return e, fmt.Errorf("audit trail: event %d cannot be read: %w", m.Sequence, err)
 	}
 	return e, nil
+}
+
+// FirstFailure finds when a report that was published at the given time first failed, or returns [ErrNotFound]. It
+// reads through the leader.
+func (t *Trail) FirstFailure(ctx context.Context, site report.Token, key report.Key, published time.Time) (time.Time, error) {
+	for seq := uint64(1); ; {
+		m, err := jsapi.Next(ctx, t.js, Stream, subject(site, key), seq)
+		switch {
+		case errors.Is(err, jsapi.ErrNotFound):
+			return time.Time{}, ErrNotFound
+		case err != nil:
+			return time.Time{}, fmt.Errorf("audit trail: %w", err)
+		}
+		e, err := readEvent(m)
+		if err != nil || e.Kind == AttemptFailed && !e.Time.Before(published) {
+			return e.Time, err
+		}
+		seq = m.Sequence + 1
+	}
 }

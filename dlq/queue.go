@@ -116,6 +116,11 @@ func (q *Queue) At(ctx context.Context, seq uint64) (Letter, error) {
 	return q.read(jsapi.Get(ctx, q.js, Stream, seq))
 }
 
+// After reads the first letter, whole, whose sequence is at least seq, or returns [ErrNotFound].
+func (q *Queue) After(ctx context.Context, seq uint64) (Letter, error) {
+	return q.read(jsapi.Next(ctx, q.js, Stream, subject("*", "*"), seq))
+}
+
 func (q *Queue) read(m *jetstream.RawStreamMsg, err error) (Letter, error) {
 	switch {
 	case errors.Is(err, jsapi.ErrNotFound):

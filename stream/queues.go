@@ -50,15 +50,15 @@ func (q *Queues) Worker(ctx context.Context, name string) (jetstream.Consumer, e
 
 // State is what one queue holds at one moment.
 type State struct {
-	Stored    uint64    // messages in the stream
-	Waiting   uint64    // not yet delivered
-	InWork    uint64    // delivered: in work, or waiting for their retry
-	Parked    uint64    // scheduled for later
-	Stranded  uint64    // stored, but the server will never deliver it again; the sweep will bury it
-	Pulling   int       // open pull requests of workers
-	Oldest    time.Time // when the oldest stored message was put; zero if none is
-	Delivered uint64    // the highest sequence that was ever delivered
-	Created   time.Time // of the consumer
+	Stored    uint64       // messages in the stream
+	Waiting   uint64       // not yet delivered
+	InWork    uint64       // delivered: in work, or waiting for their retry
+	Parked    uint64       // scheduled for later
+	Stranded  uint64       // stored, but the server will never deliver it again; the sweep will bury it
+	Pulling   int          // open pull requests of workers
+	Oldest    time.Time    // when the oldest stored message was put; zero if none is
+	Delivered uint64       // the highest sequence that was ever delivered
+	Created   [2]time.Time // of stream and consumer: a change means that sequences have started anew
 }
 
 // State reads a queue. Stream and consumer are two reads, so under load the numbers can be off by what
@@ -75,7 +75,7 @@ func (q *Queues) State(ctx context.Context, name string) (State, error) {
 	info := c.CachedInfo()
 	st := State{
 		Stored: s.CachedInfo().State.Msgs, Waiting: info.NumPending, InWork: uint64(info.NumAckPending), Pulling: info.NumWaiting,
-		Delivered: info.Delivered.Stream, Created: info.Created,
+		Delivered: info.Delivered.Stream, Created: [2]time.Time{s.CachedInfo().Created, info.Created},
 	}
 	if st.Stored > 0 {
 		st.Oldest = s.CachedInfo().State.FirstTime

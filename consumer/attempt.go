@@ -1,0 +1,69 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/guyline/guyline/report"
+)
+
+var errTimedOut = errors.New("the attempt's time is over")
+
+// attempt runs the handler once under its time-out and returns a checked result or an error. A panic is an error, and so is
+// a handler that does not return.
+func (c *Consumer) attempt(d *delivery) (report.Result, error) {
+	ctx, cancel := context.WithTimeoutCause(c.running, c.cfg.AttemptTimeout, errTimedOut)
+	defer cancel()
+	var (
+		result   report.Result
+		err      = report.PanicError("the handler ended its goroutine") // until it returns
+		returned = make(chan struct{})
+	)
+	go func() {
+		defer close(returned)
+		result, err = c.guarded(ctx, d)
+	}()
+	select {
+	case <-returned:
+	case <-ctx.Done():
+		select {
+		case <-returned:
+		case <-time.After(c.handlerGrace()):
+			d.stuck = returned
+			d.log.Error("handler ignores that its context has ended; it keeps its slot until it returns")
+			if c.running.Err() != nil {
+				return nil, errCut
+			}
+			return nil, report.Transient(report.CodeTimeout, fmt.Errorf("the handler did not return within %v", c.cfg.AttemptTimeout))
+		}
+	}
+	if err == nil {
+		err = result.Check()
+	}
+	switch _, kinded := errors.AsType[*report.Error](err); {
+	case err != nil && c.running.Err() != nil:
+		return nil, errCut
+	case err != nil && !kinded && ctx.Err() != nil:
+		return nil, report.Transient(report.CodeTimeout, fmt.Errorf("not done within %v: %w", c.cfg.AttemptTimeout, err))
+	}
+	return result, err
+}
+
+// handlerGrace is how long a handler may take to return after its context has ended.
+func (c *Consumer) handlerGrace() time.Duration {
+	return min(max(c.cfg.AttemptTimeout/10, 100*time.Millisecond), 5*time.Second)
+}
+
+// guarded calls the handler and turns a panic into an error.
+func (c *Consumer) guarded(ctx context.Context, d *delivery) (result report.Result, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			d.log.Error("handler panicked", "panic", report.Clean(fmt.Sprint(value)), "stack", string(debug.Stack()))
+			result, err = nil, report.PanicError(value)
+		}
+	}()
+	return c.handler(ctx, d.Event)
+}

@@ -1,0 +1,89 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/keyvalue"
+	"github.com/guyline/guyline/report"
+	"github.com/guyline/guyline/stream"
+)
+
+// Config is what a worker process depends on. [DefaultConfig] has the defaults.
+type Config struct {
+	Queues         stream.Config // workers and server must agree on MaxAttempts and AckWait
+	Workers        int           // reports in work at once, at most 1,024
+	Backoff        report.Backoff
+	AttemptTimeout time.Duration // for one run of the handler
+	StopGrace      time.Duration // after a stop, before running attempts are cut
+	Sweep          time.Duration // how often to look for messages that the server will never deliver again
+	Worker         string        // name of this process in letters and ledger, like host/4711
+	Version        string        // of the program, for letters
+
+	// Observe, if set, is called once for everything that is settled, from many goroutines.
+	Observe func(Outcome)
+}
+
+// DefaultConfig is 4 workers per CPU, 4 attempts, delays of 400 ms, 800 ms, 1.6 s ... up to 5 min, each with
+// up to 250 ms of jitter, 60 s for an attempt, 30 s AckWait, 20 s of grace, and a sweep every 30 s.
+func DefaultConfig() Config {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return Config{
+		Queues: stream.Config{
+			Replicas: 1, QueueBytes: 8 << 30, Duplicates: 2 * time.Minute,
+			AckWait: 30 * time.Second, MaxAttempts: 4, MaxAckPending: 20000,
+		},
+		Workers:        4 * runtime.NumCPU(),
+		Backoff:        report.Backoff{Base: 400 * time.Millisecond, Max: 5 * time.Minute, Jitter: 250 * time.Millisecond},
+		AttemptTimeout: time.Minute,
+		StopGrace:      20 * time.Second,
+		Sweep:          30 * time.Second,
+		Worker:         fmt.Sprintf("%s/%d", host, os.Getpid()),
+		Version:        "dev",
+	}
+}
+
+// Validate checks the settings against each other.
+func (c Config) Validate() error {
+	switch {
+	case c.Workers < 1 || c.Workers > 1024:
+		return fmt.Errorf("Workers is %d, allowed is 1 to 1024", c.Workers)
+	case c.Queues.MaxAttempts < 1 || c.Queues.MaxAttempts > 100:
+		return fmt.Errorf("MaxAttempts is %d, allowed is 1 to 100", c.Queues.MaxAttempts)
+	case c.Backoff.Base <= 0 || c.Backoff.Max < c.Backoff.Base || c.Backoff.Jitter < 0:
+		return errors.New("Backoff needs 0 < Base <= Max and Jitter >= 0")
+	case c.Queues.AckWait < 100*time.Millisecond:
+		return fmt.Errorf("AckWait is %v, at least 100ms is needed", c.Queues.AckWait)
+	case c.AttemptTimeout <= 0 || c.StopGrace < 0 || c.Sweep <= 0:
+		return errors.New("AttemptTimeout and Sweep must be above zero, StopGrace not below")
+	case c.Queues.MaxAckPending <= c.Workers:
+		return fmt.Errorf("MaxAckPending is %d, it must exceed the %d workers: reports waiting for a retry count too", c.Queues.MaxAckPending, c.Workers)
+	}
+	return nil
+}
+
+// Setup creates or upgrades every stream, consumer and bucket that a worker needs.
+func Setup(ctx context.Context, js jetstream.JetStream, cfg stream.Config) error {
+	// What receives comes before what sends.
+	if err := dlq.Setup(ctx, js, cfg.Replicas); err != nil {
+		return err
+	}
+	if err := audit.Setup(ctx, js, cfg.Replicas); err != nil {
+		return err
+	}
+	if err := keyvalue.Setup(ctx, js, cfg.Replicas); err != nil {
+		return err
+	}
+	return stream.Setup(ctx, js, cfg)
+}

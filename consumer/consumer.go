@@ -1,0 +1,208 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/keyvalue"
+	"github.com/guyline/guyline/report"
+	"github.com/guyline/guyline/stream"
+)
+
+// Handler does the work on one report. It returns the result, or an error made by the functions of package
+// report; any other error is judged by [report.Classify]. The context ends after Config.AttemptTimeout, and when a stopping
+// worker cuts what is still running. A handler that ignores that keeps its worker slot until it returns.
+type Handler func(context.Context, report.Event) (report.Result, error)
+
+// Kind says what became of one delivery.
+type Kind string
+
+const (
+	Succeeded  Kind = "succeeded"   // the result is committed
+	Duplicate  Kind = "duplicate"   // the report had been settled before
+	Retried    Kind = "retried"     // another attempt follows
+	Buried     Kind = "buried"      // it is in the dead-letter queue
+	HandedBack Kind = "handed_back" // the worker is stopping; no attempt was spent
+	LeftAlone  Kind = "left_alone"  // the server will deliver it again after AckWait
+)
+
+// Outcome is what became of one delivery.
+type Outcome struct {
+	Kind     Kind
+	Key      report.Key
+	SiteID   string
+	Attempts int
+	Class    report.Class // of Buried
+	Code     report.Code  // of Buried and Retried
+	Reason   string       // of Buried and Retried
+}
+
+// Consumer works the two queues. Make one with [Open] and call [Consumer.Run] once.
+type Consumer struct {
+	cfg     Config
+	handler Handler
+	log     *slog.Logger
+	js      jetstream.JetStream
+
+	queues  *stream.Queues
+	ledger  *keyvalue.Ledger
+	sites   *keyvalue.Sites
+	trail   *audit.Trail
+	letters *dlq.Queue
+
+	slots *semaphore.Weighted
+	work  sync.WaitGroup // one per report in hand
+	hand  hand
+	gate  gate
+	stuck atomic.Int64 // handlers that outlived their time-out
+
+	stopping context.Context // ends when intake must stop
+	running  context.Context // ends when running attempts are cut
+	cut      context.CancelFunc
+	step     func(string) // nil outside tests: called after each row
+}
+
+// Open checks the configuration against the server and opens every room. It returns [stream.ErrNotSetUp] or
+// [stream.ErrDrift] if streams or consumers are missing or differ from the configuration.
+func Open(ctx context.Context, js jetstream.JetStream, h Handler, cfg Config, log *slog.Logger) (*Consumer, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("open the consumer: %w", err)
+	}
+	ledger, err := keyvalue.OpenLedger(ctx, js)
+	if err != nil {
+		return nil, notSetUp(err)
+	}
+	sites, err := keyvalue.OpenSites(ctx, js)
+	if err != nil {
+		return nil, notSetUp(err)
+	}
+	queues, trail := stream.New(js, cfg.Queues), audit.New(js)
+	for _, name := range []string{dlq.Stream, audit.Stream} { // never work with no place for the dead
+		if _, err := js.Stream(ctx, name); err != nil {
+			return nil, notSetUp(fmt.Errorf("stream %s: %w", name, err))
+		}
+	}
+	for _, name := range stream.Names() {
+		if _, err := queues.Worker(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	c := &Consumer{
+		cfg: cfg, handler: h, log: log, js: js,
+		queues: queues, ledger: ledger, sites: sites, trail: trail, letters: dlq.New(js, queues, ledger, trail),
+		slots: semaphore.NewWeighted(int64(cfg.Workers)),
+	}
+	c.running, c.cut = context.WithCancel(context.Background())
+	return c, nil
+}
+
+func notSetUp(err error) error {
+	if errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("%w: %w", err, stream.ErrNotSetUp)
+	}
+	return err
+}
+
+// stuckGrace is how long Run waits for handlers that ignore their cut context.
+const stuckGrace = 5 * time.Second
+
+// Run works until ctx is cancelled and returns nil, or until it cannot go on: the connection is closed for
+// good, or workers and server disagree ([stream.ErrDrift]). The order of its end:
+//
+//  1. Intake stops: each open pull ends, within a second. What it still brought is handed back.
+//  2. Running attempts may end within Config.StopGrace; then, or when [Consumer.Cut] is called, their contexts are cut.
+//  3. Every report is settled or handed back.
+//  4. The sweep and then the heartbeats end, as those kept the others' messages in hand.
+//  5. What is still in the connection's buffer is flushed.
+//
+// It does not wait for ever for a handler that ignores its context: after 5 s more it returns an error that counts them.
+func (c *Consumer) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer c.cut()
+	c.stopping = ctx
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(c.cfg.StopGrace, c.cut) })()
+
+	beating, endBeats := context.WithCancel(context.Background())
+	defer endBeats()
+	var intake, beats, sweeps sync.WaitGroup
+	var busy [2]atomic.Bool // whether the last look into a queue found something
+	for i, name := range stream.Names() {
+		intake.Go(func() {
+			if err := c.intake(ctx, name, &busy[i], &busy[1-i]); err != nil {
+				stop(err)
+			}
+		})
+	}
+	beats.Go(func() { c.beat(beating) })
+	sweeps.Go(func() { c.sweep(ctx) })
+
+	intake.Wait()
+	stuck := c.waitForWork()
+	stop(nil)
+	sweeps.Wait()
+	endBeats()
+	beats.Wait()
+	c.flush()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	return stuck
+}
+
+// Cut ends the grace of a stopping worker: running attempts are cut now and their reports handed back.
+func (c *Consumer) Cut() { c.cut() }
+
+// waitForWork waits for every report in hand, but not for ever once attempts were cut.
+func (c *Consumer) waitForWork() error {
+	done := make(chan struct{})
+	go func() {
+		c.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-c.running.Done():
+	}
+	select {
+	case <-done:
+		return nil
+	case <-time.After(stuckGrace + c.handlerGrace()):
+		return fmt.Errorf("%d handlers ignore that their context has ended", max(1, c.stuck.Load()))
+	}
+}
+
+func (c *Consumer) flush() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	select {
+	case <-c.js.PublishAsyncComplete():
+	case <-ctx.Done():
+	}
+	if err := c.js.Conn().FlushWithContext(ctx); err != nil {
+		c.log.Warn("flush the connection", "err", err)
+	}
+}
+
+func (c *Consumer) did(step string) {
+	if c.step != nil {
+		c.step(step)
+	}
+}
+
+func (c *Consumer) observe(o Outcome) {
+	if c.cfg.Observe != nil {
+		c.cfg.Observe(o)
+	}
+}

@@ -1,0 +1,130 @@
+package consumer
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/guyline/guyline/stream"
+)
+
+// delivery is one message in hand, from its arrival to its settlement. Only the methods of this file and of settle.go
+// touch the message itself.
+type delivery struct {
+	stream.Message
+	msg   jetstream.Msg
+	count uint64 // how often the server has delivered this message, from 1
+	log   *slog.Logger
+
+	ackWait time.Duration
+	mu      sync.Mutex
+	beatAt  time.Time // when the server last knew that somebody works on it
+
+	stuck chan struct{} // set if the handler outlived its time-out: closed when it returns
+}
+
+// start takes a message in hand and processes it in a goroutine of its own, which owns one slot.
+func (c *Consumer) start(msg jetstream.Msg) {
+	meta, err := msg.Metadata()
+	if err != nil { // a message without a JetStream reply cannot come from a pull
+		c.log.Error("received something that is no JetStream message", "subject", msg.Subject(), "err", err)
+		c.slots.Release(1)
+		return
+	}
+	ref := stream.Ref{Stream: meta.Stream, Sequence: meta.Sequence.Stream}
+	d := &delivery{
+		Message: stream.Read(ref, msg.Subject(), msg.Headers(), msg.Data(), meta.Timestamp),
+		msg:     msg, count: meta.NumDelivered, ackWait: c.cfg.Queues.AckWait, beatAt: time.Now(),
+	}
+	d.log = c.log.With("site", d.Event.SiteID, "key", d.Key.Short())
+	c.hand.add(d)
+	c.work.Go(func() {
+		defer c.slots.Release(1)
+		c.observe(c.process(d))
+		c.hand.remove(d)
+		if d.stuck != nil {
+			c.stuck.Add(1)
+			<-d.stuck
+			c.stuck.Add(-1)
+		}
+	})
+}
+
+// attempt is the number of the attempt that this delivery is for, from 1: what was spent before it was handed
+// back, which is less than max, and the deliveries since.
+func (d *delivery) attempt(max int) int {
+	return int(d.count) + min(d.Carried.Attempts, max-1)
+}
+
+// again reports whether somebody may have had this message before.
+func (d *delivery) again() bool { return d.count > 1 || d.Identity != d.Ref }
+
+// lost reports whether the server has given the message to somebody else by now. A worker that has lost a message may
+// still commit or bury the report, but sends no NAK, no heartbeat and no hand-back: they would hit the new owner.
+func (d *delivery) lost() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Since(d.beatAt) > d.ackWait
+}
+
+// hand is everything in hand.
+type hand struct {
+	mu sync.Mutex
+	in map[*delivery]struct{}
+}
+
+func (h *hand) add(d *delivery) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.in == nil {
+		h.in = map[*delivery]struct{}{}
+	}
+	h.in[d] = struct{}{}
+}
+
+func (h *hand) remove(d *delivery) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.in, d)
+}
+
+func (h *hand) len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.in)
+}
+
+func (h *hand) all() []*delivery {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]*delivery, 0, len(h.in))
+	for d := range h.in {
+		all = append(all, d)
+	}
+	return all
+}
+
+// beat tells the server every AckWait/3 that everything in hand is being worked on, until ctx ends.
+func (c *Consumer) beat(ctx context.Context) {
+	tick := time.NewTicker(c.cfg.Queues.AckWait / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, d := range c.hand.all() {
+			d.heartbeat()
+		}
+	}
+}
+
+// commitID tells one's own ledger entry from another's.
+func (d *delivery) commitID() string {
+	return fmt.Sprintf("%s/%d/%d", d.Ref.Stream, d.Ref.Sequence, d.count)
+}

@@ -1,0 +1,56 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+
+	"github.com/guyline/guyline/internal/jsapi"
+	"github.com/guyline/guyline/stream"
+)
+
+// handBack is row 7d: it puts a copy of the report into the requeue stream and lets the message go. spent is how
+// many attempts the copy has behind it; a verdict that could not be carried out travels in it.
+//
+// The copy is put create-only, or in place of the message itself if that came from there. If the put is refused
+// because an earlier try has arrived, the copy names this message, and that is as good.
+func (c *Consumer) handBack(d *delivery, spent int, v *stream.Verdict) Outcome {
+	if d.lost() {
+		return c.leave(d)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	carried := d.Carried
+	carried.PublishedAt, carried.StandsFor, carried.Attempts = d.PublishedAt, d.Identity, spent
+	if v != nil {
+		carried.Verdict = v
+	}
+	var own uint64
+	if d.Ref.Stream == stream.Requeued {
+		own = d.Ref.Sequence
+	}
+	err := c.queues.Requeue(ctx, d.Site, d.Key, d.Header, d.Body, carried, own)
+	if errors.Is(err, context.DeadlineExceeded) { // it may have arrived
+		ctx, cancel = context.WithTimeout(context.Background(), requestTimeout)
+		defer cancel()
+		err = c.queues.Requeue(ctx, d.Site, d.Key, d.Header, d.Body, carried, own)
+	}
+	if errors.Is(err, stream.ErrFenced) {
+		found, readErr := c.queues.Copy(ctx, d.Site, d.Key)
+		switch {
+		case readErr == nil && found.Ref != d.Ref && found.Identity == d.Identity && found.PublishedAt.Equal(d.PublishedAt):
+			err = nil
+		case readErr == nil || errors.Is(readErr, jsapi.ErrNotFound):
+			// Another copy of the report is queued, for instance a replay. Both will be worked; one commit wins.
+			d.retryIn(c.cfg.Backoff.Base)
+			return c.leave(d)
+		}
+	}
+	if err != nil {
+		d.log.Warn("not handed back; it is delivered again after AckWait", "err", err)
+		return c.leave(d)
+	}
+	c.did("7d copied")
+	d.confirm(ctx)
+	d.log.Info("report_handed_back", "attempt", spent)
+	return Outcome{Kind: HandedBack, Key: d.Key, SiteID: d.Event.SiteID, Attempts: spent}
+}

@@ -1,0 +1,164 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/guyline/guyline/keyvalue"
+)
+
+// process takes one delivery from its arrival to its one settlement. The numbers are the rows of the package's
+// documentation. Whatever returns an error has not settled anything: letGo does.
+func (c *Consumer) process(d *delivery) Outcome {
+	n, max := d.attempt(c.cfg.Queues.MaxAttempts), c.cfg.Queues.MaxAttempts
+	c.did("1 pulled")
+	if c.stopping.Err() != nil && n <= max && d.Carried.Verdict == nil && d.Invalid == nil {
+		return c.handBack(d, n-1, nil) // 7d: it came with the last pull
+	}
+
+	if d.Invalid != nil { // 2
+		return c.bury(d, 0, unreadable(d.Message, time.Now()))
+	}
+
+	entry, err := c.lookup(d) // 3
+	if err != nil {
+		return c.letGo(d, n, err)
+	}
+	if entry.Settles(d.Carried.Reopened) {
+		return c.skip(d, entry)
+	}
+	c.did("3 ledger")
+
+	if d.again() { // 3b
+		letter, cutShort, err := c.cutShort(d)
+		if err != nil {
+			return c.letGo(d, n, err)
+		}
+		if cutShort {
+			return c.finishBurial(d, letter)
+		}
+	}
+
+	if v := d.Carried.Verdict; v != nil { // 4
+		return c.bury(d, d.Carried.Attempts, *v)
+	}
+	known, err := c.known(d)
+	if err != nil {
+		return c.letGo(d, n, err)
+	}
+	if !known {
+		return c.bury(d, n-1, unknownSite(d.Message, time.Now()))
+	}
+	if n > max {
+		return c.bury(d, max, abandoned(max, time.Now()))
+	}
+
+	for {
+		result, err := c.attempt(d) // 5
+		c.did("5 attempted")
+		switch j := judge(err, n, max, c.cfg.Backoff, rand.Float64); j.step { // 6
+		case commit:
+			now, err := c.commit(d, n, result, entry.Revision) // 7a
+			if err != nil {
+				return c.letGo(d, n, err)
+			}
+			if now.State == keyvalue.Reopened { // an operator wants a corrected file worked
+				entry = now
+				continue
+			}
+			return c.settled(d, n, now)
+		case retry:
+			return c.retry(d, n, j) // 7b
+		case bury:
+			return c.bury(d, n, j.verdict(time.Now())) // 7c
+		default:
+			return c.handBack(d, n-1, nil) // 7d
+		}
+	}
+}
+
+// lookup reads the ledger's entry of a report; revision 0 means that there seems to be none.
+func (c *Consumer) lookup(d *delivery) (entry keyvalue.Entry, err error) {
+	err = c.persist(d, "ledger look-up", func(ctx context.Context) (err error) {
+		if entry, err = c.ledger.Lookup(ctx, d.Site, d.Key); errors.Is(err, keyvalue.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+	return entry, err
+}
+
+func (c *Consumer) known(d *delivery) (known bool, err error) {
+	err = c.persist(d, "site look-up", func(ctx context.Context) (err error) {
+		known, err = c.sites.Known(ctx, d.Site)
+		return err
+	})
+	return known, err
+}
+
+// commit writes the result by compare-and-set on the revision that row 3 read, and returns the entry that stands
+// then: ours, or another's if it was first.
+func (c *Consumer) commit(d *delivery, n int, result []byte, revision uint64) (now keyvalue.Entry, err error) {
+	ours := keyvalue.Entry{
+		State: keyvalue.Done, SiteID: d.Event.SiteID, SourceURI: d.Event.SourceURI, Result: result, Attempts: n,
+		Worker: c.cfg.Worker, Commit: d.commitID(), Time: time.Now().UTC(), Revision: revision,
+	}
+	err = c.persist(d, "commit", func(ctx context.Context) error {
+		_, err := c.ledger.Commit(ctx, ours)
+		if now = ours; errors.Is(err, keyvalue.ErrConflict) {
+			now, err = c.ledger.LookupLeader(ctx, d.Site, d.Key)
+		}
+		return err
+	})
+	if err == nil {
+		c.did("7a committed")
+	}
+	return now, err
+}
+
+// settled acks a report after its commit, or after another's.
+func (c *Consumer) settled(d *delivery, n int, now keyvalue.Entry) Outcome {
+	if now.Commit != d.commitID() || now.Worker != c.cfg.Worker {
+		return c.skip(d, now)
+	}
+	d.ack()
+	d.log.Info("report_succeeded", "attempt", n)
+	return Outcome{Kind: Succeeded, Key: d.Key, SiteID: d.Event.SiteID, Attempts: n}
+}
+
+// skip acks a report that is settled already.
+func (c *Consumer) skip(d *delivery, entry keyvalue.Entry) Outcome {
+	d.ack()
+	d.log.Info("skip_duplicate", "settled", entry.Time, "by", entry.Worker)
+	return Outcome{Kind: Duplicate, Key: d.Key, SiteID: d.Event.SiteID}
+}
+
+// retry asks for another delivery after the judged delay.
+func (c *Consumer) retry(d *delivery, n int, j judgement) Outcome {
+	if err := c.trail.AppendAsync(attemptFailed(d, n, j, c.cfg.Worker)); err != nil {
+		d.log.Warn("failed attempt not recorded", "err", err)
+	}
+	c.did("7b recorded")
+	d.retryIn(j.delay)
+	log := d.log.Warn
+	if j.held {
+		log = d.log.Error
+	}
+	log("report_retry", "attempt", n, "delay", j.delay, "code", j.code, "reason", j.reason)
+	return Outcome{Kind: Retried, Key: d.Key, SiteID: d.Event.SiteID, Attempts: n, Code: j.code, Reason: j.reason}
+}
+
+// letGo gives a report back that the server would not let us settle: errStopped hands it back, and if the
+// connection is gone the server delivers it again by itself.
+func (c *Consumer) letGo(d *delivery, n int, err error) Outcome {
+	if errors.Is(err, errStopped) && n <= c.cfg.Queues.MaxAttempts {
+		return c.handBack(d, n-1, nil)
+	}
+	return c.leave(d)
+}
+
+func (c *Consumer) leave(d *delivery) Outcome {
+	return Outcome{Kind: LeftAlone, Key: d.Key, SiteID: d.Event.SiteID}
+}
