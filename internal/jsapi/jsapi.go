@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -32,6 +33,9 @@ type getRequest struct {
 
 // Get reads one message by its sequence, or returns [ErrNotFound].
 func Get(ctx context.Context, js jetstream.JetStream, stream string, seq uint64) (*jetstream.RawStreamMsg, error) {
+	if seq == 0 { // no message has it, and the server would call it a bad request
+		return nil, ErrNotFound
+	}
 	return get(ctx, js, stream, getRequest{Seq: seq})
 }
 
@@ -116,7 +120,7 @@ func prefix(js jetstream.JetStream) string {
 	case o.Domain != "":
 		return "$JS." + o.Domain + ".API."
 	case o.APIPrefix != "":
-		return o.APIPrefix
+		return strings.TrimSuffix(o.APIPrefix, ".") + "."
 	}
 	return "$JS.API."
 }
