@@ -1,0 +1,203 @@
+package extract
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/guyline/guyline/report"
+)
+
+// sharedEngine is opened once for all tests of this package. The race detector slows it, so it has more time.
+var sharedEngine = sync.OnceValues(func() (*engine, error) {
+	e, err := openEngine(context.Background(), DefaultCacheDir(), slog.Default())
+	if err == nil {
+		e.limit = 2 * time.Minute
+	}
+	return e, err
+})
+
+const bomb = "bomb-objstm-1gib.pdf" // takes seconds
+
+// TestWarm leaves the compiled engine in the cache, which all test binaries share: make warm runs it alone, without
+// the race detector.
+func TestWarm(t *testing.T) {
+	_, err := sharedEngine()
+	must(t, err)
+}
+
+// at is an extractor with dir as its file root.
+func at(t testing.TB, dir string) *Extractor {
+	t.Helper()
+	engine, err := sharedEngine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	return &Extractor{root, dir, 256 << 20, engine}
+}
+
+// verdict is what Extract says of a path: "accept:<pages>" or "<kind>:<code>".
+func verdict(t testing.TB, x *Extractor, uri string) (string, error) {
+	t.Helper()
+	result, err := x.Extract(t.Context(), report.Event{SiteID: "TWR-8842", SourceURI: uri})
+	if err != nil {
+		e := report.Classify(err)
+		return fmt.Sprintf("%v:%s", e.Kind, e.Code), err
+	}
+	var facts Facts
+	if err := json.Unmarshal(result, &facts); err != nil {
+		t.Fatalf("%s: %v", uri, err)
+	}
+	return fmt.Sprintf("accept:%d", facts.Pages), nil
+}
+
+// manifest reads a table whose first line names its columns.
+func manifest(t testing.TB, path string) []map[string]string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := csv.NewReader(bytes.NewReader(b))
+	r.Comma, r.LazyQuotes = '\t', true
+	lines, err := r.ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []map[string]string
+	for _, line := range lines[1:] {
+		row := map[string]string{}
+		for i, name := range lines[0] {
+			row[name] = line[i]
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func TestCorpus(t *testing.T) {
+	t.Parallel()
+	x := at(t, "testdata/corpus")
+	for _, row := range manifest(t, "testdata/corpus/manifest.tsv") {
+		t.Run(row["file"], func(t *testing.T) {
+			t.Parallel()
+			if got, err := verdict(t, x, row["file"]); got != row["expected"] {
+				t.Errorf("got %s (%v), want %s", got, err, row["expected"])
+			}
+		})
+	}
+}
+
+// The large corpus lies beside the repository on the developers' machines. The committed sample of it stands in
+// for it elsewhere.
+func TestLargeCorpus(t *testing.T) {
+	t.Parallel()
+	dir, name := "../../shared/pdfs", "path"
+	if _, err := os.Stat(filepath.Join(dir, "manifest.tsv")); err != nil {
+		dir, name = "testdata/corpus", "file"
+	}
+	// Verdicts that are wrong, and why they stay.
+	wrong := map[string]string{
+		"awkward/qpdf__deep-pages.pdf":           "its page lies deeper than PDFium follows a page tree; a page that cannot be loaded cannot be vouched for",
+		"hostile-derived/deep-page-tree-20k.pdf": "the same, 20,000 levels deep",
+	}
+	x := at(t, dir)
+	for _, row := range manifest(t, filepath.Join(dir, "manifest.tsv")) {
+		if strings.EqualFold(filepath.Base(row[name]), bomb) {
+			continue // TestCorpus has it
+		}
+		t.Run(row[name], func(t *testing.T) {
+			t.Parallel()
+			got, err := verdict(t, x, row[name])
+			right := slices.Contains(allowed(t, filepath.Join(dir, row[name]), row), got)
+			if why, known := wrong[row[name]]; known == right {
+				t.Errorf("got %s (%v), want %s (%s); known to be wrong: %t %s", got, err, row["expected"], row["basis"], known, why)
+			}
+		})
+	}
+}
+
+// allowed lists the verdicts that fit what the corpus says about a file.
+func allowed(t *testing.T, path string, row map[string]string) []string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusals := []string{"poison:malformed-pdf", "poison:no-pages", "poison:killed-memory", "poison:killed-time"}
+	switch {
+	case len(b) == 0:
+		refusals = []string{"transient:still-uploading"}
+	case !bytes.Contains(b[:min(len(b), 1024)], []byte("%PDF-")):
+		refusals = []string{"poison:not-a-pdf"}
+	case row["tag"] == "unknown password":
+		refusals = []string{"poison:encrypted"}
+	case !bytes.Contains(b[max(0, len(b)-1024):], []byte("%%EOF")):
+		refusals = []string{"transient:still-uploading"}
+	}
+	answer, pages, _ := strings.Cut(row["expected"], ":")
+	switch answer {
+	case "accept":
+		return []string{"accept:" + pages}
+	case "either":
+		return append(refusals, "accept:"+pages)
+	case "reject":
+		return refusals
+	}
+	return []string{row["expected"]}
+}
+
+func FuzzInspect(f *testing.F) {
+	for _, row := range manifest(f, "testdata/corpus/manifest.tsv") {
+		b, err := os.ReadFile(filepath.Join("testdata/corpus", row["file"]))
+		if err != nil {
+			f.Fatal(err)
+		}
+		if row["file"] != bomb {
+			f.Add(b)
+		}
+	}
+	engine, err := sharedEngine()
+	if err != nil {
+		f.Fatal(err)
+	}
+	codes := []report.Code{report.CodeMalformedPDF, report.CodeNoPages, report.CodeEncrypted,
+		report.CodeKilledMemory, report.CodeKilledTime, report.CodeCrashed}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		doc, err := engine.inspect(t.Context(), bytes.NewReader(b), int64(len(b)))
+		if err == nil {
+			if doc.pages < 1 {
+				t.Fatalf("accepted with %d pages", doc.pages)
+			}
+			facts := newFacts(report.Event{}, &file{size: int64(len(b))}, "", doc)
+			if _, err := report.NewResult(facts); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		if e := report.Classify(err); e.Kind != report.KindPoison || !slices.Contains(codes, e.Code) || strings.Contains(err.Error(), "\n") {
+			t.Fatalf("%v %s: %v", e.Kind, e.Code, err)
+		}
+		if _, ok := errors.AsType[*report.Error](err); !ok {
+			t.Fatalf("no kind: %v", err)
+		}
+	})
+}
