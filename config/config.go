@@ -1,0 +1,213 @@
+// Package config holds the knobs: everything that can be set is an environment variable with the
+// prefix GUYLINE_, read once at the start.
+//
+// [Load] reads them into a [Config] and checks them, each and across each other; nothing checks them again. A wrong value is
+// reported with the variable's name, the value and what is allowed, and nothing starts. So is a variable with our prefix
+// that does not exist: a misspelt knob must not be taken for a turned one. The rooms get their own configuration from
+// [Config.Consumer], [Config.Extract] and [Config.Embedded]. [Config.Vars] lists everything for `guyline config`.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"reflect"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/kelseyhightower/envconfig"
+
+	"github.com/guyline/guyline/consumer"
+	"github.com/guyline/guyline/embedded"
+	"github.com/guyline/guyline/extract"
+	"github.com/guyline/guyline/report"
+)
+
+const prefix = "GUYLINE"
+
+// Config is every variable. The tags are what `guyline config` prints.
+type Config struct {
+	NATSURL string `envconfig:"NATS_URL" allowed:"nats://host:port, ..." desc:"addresses of NATS servers, comma-separated; empty: the embedded store"`
+	DataDir string `envconfig:"DATA_DIR" default:"./guyline-data" allowed:"a directory" desc:"of the embedded store"`
+	Sync    string `envconfig:"SYNC" default:"always" allowed:"always, interval" desc:"embedded store: fsync on every write, or every two minutes (faster, but a power cut loses acknowledged reports)"`
+
+	Workers        int           `envconfig:"WORKERS" default:"0" allowed:"1 to 1024; 0: 4 per CPU" desc:"reports in work at once, per process"`
+	MaxAttempts    int           `envconfig:"MAX_ATTEMPTS" default:"4" allowed:"1 to 100" desc:"attempts before a report is dead-lettered as exhausted; the same for all workers"`
+	BaseDelay      time.Duration `envconfig:"BASE_DELAY" default:"400ms" allowed:"above 0" desc:"before the second attempt; doubles with each further one"`
+	Jitter         time.Duration `envconfig:"JITTER" default:"250ms" allowed:"0 or more" desc:"at most so much is added to each delay at random"`
+	MaxDelay       time.Duration `envconfig:"MAX_DELAY" default:"5m" allowed:"at least BASE_DELAY" desc:"longest delay before jitter, also when a source asks for more"`
+	AttemptTimeout time.Duration `envconfig:"ATTEMPT_TIMEOUT" default:"60s" allowed:"above 0" desc:"for one attempt"`
+	AckWait        time.Duration `envconfig:"ACK_WAIT" default:"30s" allowed:"1s to 1h" desc:"a worker silent for so long has lost its reports to others; the same for all workers"`
+	StopGrace      time.Duration `envconfig:"STOP_GRACE" default:"20s" allowed:"0 or more" desc:"how long running attempts may go on after a stop, before they are handed back"`
+
+	Duplicates    time.Duration `envconfig:"DUPLICATES" default:"2m" allowed:"100ms to 24h" desc:"window in which the queue drops a repeated publication; later ones are stopped by the ledger"`
+	MaxAckPending int           `envconfig:"MAX_ACK_PENDING" default:"20000" allowed:"above WORKERS" desc:"reports in work or waiting for a retry, per queue; beyond it fresh ones wait"`
+	QueueBytes    Bytes         `envconfig:"QUEUE_BYTES" default:"8GiB" allowed:"1MiB or more" desc:"the most that the publishers' queue holds; beyond it publishers are refused"`
+	Sweep         time.Duration `envconfig:"SWEEP" default:"30s" allowed:"100ms or more" desc:"how often to look for reports that the server will never deliver again"`
+	Replicas      int           `envconfig:"REPLICAS" default:"1" allowed:"1 to 5; 1 with the embedded store" desc:"of streams and buckets"`
+
+	FileRoot string `envconfig:"FILE_ROOT" allowed:"a directory" desc:"that no file: source may leave; empty: the working directory"`
+	MaxBytes Bytes  `envconfig:"MAX_BYTES" default:"256MiB" allowed:"1B to 2047MiB" desc:"largest file of a report"`
+	CacheDir string `envconfig:"CACHE_DIR" allowed:"a directory" desc:"keeps the compiled PDF engine, 22 MB; empty: guyline in the user's cache directory"`
+
+	LogLevel  string `envconfig:"LOG_LEVEL" default:"info" allowed:"debug, info, warn, error" desc:"least severe log lines to print"`
+	LogFormat string `envconfig:"LOG_FORMAT" default:"auto" allowed:"auto, text, json" desc:"auto: coloured text on a terminal, JSON elsewhere"`
+}
+
+// Bytes is a size, written like 256MiB.
+type Bytes int64
+
+// Decode reads a size with or without a unit: 1048576, 1MiB, 1MB.
+func (b *Bytes) Decode(s string) error {
+	n, err := humanize.ParseBytes(s)
+	if err != nil || n > 1<<62 {
+		return errors.New("not a size like 256MiB")
+	}
+	*b = Bytes(n)
+	return nil
+}
+
+func (b Bytes) String() string { return strings.ReplaceAll(humanize.IBytes(uint64(b)), " ", "") }
+
+// Load reads the environment. Its error names the variable, its value and what is allowed.
+func Load() (Config, error) {
+	var c Config
+	if err := envconfig.CheckDisallowed(prefix, &c); err != nil {
+		name := strings.TrimPrefix(err.Error(), "unknown environment variable ")
+		return c, fmt.Errorf("%s is not a variable of ours: `guyline config` lists them all", name)
+	}
+	if err := envconfig.Process(prefix, &c); err != nil {
+		if parse, ok := errors.AsType[*envconfig.ParseError](err); ok {
+			return c, wrong(parse.KeyName, parse.Value)
+		}
+		return c, err
+	}
+	return c, c.validate()
+}
+
+func (c *Config) validate() error {
+	if c.Workers == 0 {
+		c.Workers = 4 * runtime.NumCPU()
+	}
+	if c.FileRoot == "" {
+		c.FileRoot = "."
+	}
+	if c.CacheDir == "" {
+		c.CacheDir = extract.DefaultCacheDir()
+	}
+	var level slog.Level
+	for _, check := range []struct {
+		name string
+		ok   bool
+	}{
+		{"SYNC", c.Sync == "always" || c.Sync == "interval"},
+		{"WORKERS", c.Workers >= 1 && c.Workers <= 1024},
+		{"MAX_ATTEMPTS", c.MaxAttempts >= 1 && c.MaxAttempts <= 100},
+		{"BASE_DELAY", c.BaseDelay > 0},
+		{"JITTER", c.Jitter >= 0},
+		{"MAX_DELAY", c.MaxDelay >= c.BaseDelay},
+		{"ATTEMPT_TIMEOUT", c.AttemptTimeout > 0},
+		{"ACK_WAIT", c.AckWait >= time.Second && c.AckWait <= time.Hour},
+		{"STOP_GRACE", c.StopGrace >= 0},
+		{"DUPLICATES", c.Duplicates >= 100*time.Millisecond && c.Duplicates <= 24*time.Hour},
+		{"MAX_ACK_PENDING", c.MaxAckPending > c.Workers},
+		{"QUEUE_BYTES", c.QueueBytes >= 1<<20},
+		{"SWEEP", c.Sweep >= 100*time.Millisecond},
+		{"REPLICAS", c.Replicas == 1 || c.Replicas > 1 && c.Replicas <= 5 && c.NATSURL != ""},
+		{"MAX_BYTES", c.MaxBytes >= 1 && c.MaxBytes < 1<<31},
+		{"LOG_LEVEL", level.UnmarshalText([]byte(c.LogLevel)) == nil},
+		{"LOG_FORMAT", c.LogFormat == "auto" || c.LogFormat == "text" || c.LogFormat == "json"},
+	} {
+		if !check.ok {
+			return wrong(prefix+"_"+check.name, os.Getenv(prefix+"_"+check.name))
+		}
+	}
+	for _, address := range c.Servers() {
+		if u, err := url.Parse(address); err != nil || u.Host == "" {
+			return wrong(prefix+"_NATS_URL", redact(address))
+		}
+	}
+	return nil
+}
+
+func wrong(name, value string) error {
+	for _, v := range (Config{}).Vars() {
+		if v.Name == name {
+			return fmt.Errorf("%s is %q, allowed: %s", name, value, v.Allowed)
+		}
+	}
+	return fmt.Errorf("%s is %q, which cannot be read", name, value)
+}
+
+// Servers lists the addresses of GUYLINE_NATS_URL; none means the embedded store.
+func (c Config) Servers() []string {
+	return strings.FieldsFunc(c.NATSURL, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// Level is the least severe level to log.
+func (c Config) Level() slog.Level {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // validated
+	return level
+}
+
+// Consumer is the configuration of the queues and of a worker process.
+func (c Config) Consumer(version string) consumer.Config {
+	out := consumer.DefaultConfig()
+	out.Queues.Replicas, out.Queues.QueueBytes, out.Queues.Duplicates = c.Replicas, int64(c.QueueBytes), c.Duplicates
+	out.Queues.AckWait, out.Queues.MaxAttempts, out.Queues.MaxAckPending = c.AckWait, c.MaxAttempts, c.MaxAckPending
+	out.Workers, out.AttemptTimeout, out.StopGrace, out.Sweep = c.Workers, c.AttemptTimeout, c.StopGrace, c.Sweep
+	out.Backoff = report.Backoff{Base: c.BaseDelay, Max: c.MaxDelay, Jitter: c.Jitter}
+	out.Version = version
+	return out
+}
+
+// Extract is the configuration of the built-in extraction.
+func (c Config) Extract() extract.Config {
+	return extract.Config{FileRoot: c.FileRoot, MaxBytes: int64(c.MaxBytes), CacheDir: c.CacheDir}
+}
+
+// Embedded is the configuration of the embedded store.
+func (c Config) Embedded(create, listen bool, log *slog.Logger) embedded.Config {
+	return embedded.Config{Dir: c.DataDir, Create: create, Listen: listen, LazySync: c.Sync == "interval", Log: log}
+}
+
+// Var is one variable as `guyline config` shows it.
+type Var struct {
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+	Default string `json:"default"`
+	Allowed string `json:"allowed"`
+	Meaning string `json:"meaning"`
+}
+
+// Vars lists every variable with its value; passwords in addresses are masked.
+func (c Config) Vars() []Var {
+	v := reflect.ValueOf(c)
+	var out []Var
+	for f := range v.Type().Fields() {
+		value := fmt.Sprint(v.FieldByIndex(f.Index).Interface())
+		if f.Name == "NATSURL" {
+			var shown []string
+			for _, address := range c.Servers() {
+				shown = append(shown, redact(address))
+			}
+			value = strings.Join(shown, ",")
+		}
+		out = append(out, Var{prefix + "_" + f.Tag.Get("envconfig"), value, f.Tag.Get("default"), f.Tag.Get("allowed"), f.Tag.Get("desc")})
+	}
+	return out
+}
+
+// redact masks everything before the @ of an address: a token stands where a user name would.
+func redact(address string) string {
+	scheme, rest, _ := strings.Cut(address, "://")
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		return scheme + "://***@" + rest[i+1:]
+	}
+	return address
+}
