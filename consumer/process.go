@@ -146,7 +146,7 @@ func (c *Consumer) retry(d *delivery, n int, j judgement) Outcome {
 	if j.held {
 		log = d.log.Error
 	}
-	log("report_retry", "attempt", n, "delay", j.delay, "code", j.code, "reason", j.reason)
+	log("report_retry", "attempt", n, "delay", j.delay.String(), "code", j.code, "reason", j.reason)
 	return Outcome{Kind: Retried, Key: d.Key, SiteID: d.Event.SiteID, Attempts: n, Code: j.code, Reason: j.reason}
 }
 

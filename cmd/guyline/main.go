@@ -1,0 +1,162 @@
+// Guyline processes inspection reports durably: see the README, and `guyline help`.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/lmittmann/tint"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/guyline/guyline/config"
+	"github.com/guyline/guyline/embedded"
+)
+
+var version = "dev" // set by the linker
+
+// Exit codes.
+const (
+	exitFailed = 1 // it did not work
+	exitUsage  = 2 // wrong usage or configuration
+	exitPerson = 3 // it worked, and the answer needs a person
+)
+
+// usageError is an error of whoever typed the command.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// errPerson ends a command that worked with exit code 3. What is to be said has been said.
+var errPerson = errors.New("the answer needs a person")
+
+func main() {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, signals))
+}
+
+// run executes one command line and returns its exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, signals <-chan os.Signal) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, hurry: make(chan struct{})}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan struct{})
+	defer close(done)
+	go a.obey(signals, done, stop)
+	root := a.command()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if errors.Is(err, errPerson) {
+		return exitPerson
+	}
+	fmt.Fprintln(stderr, "guyline:", err)
+	if _, ok := errors.AsType[usageError](err); ok || errors.Is(err, embedded.ErrNoStore) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// app is what every command shares.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	json           bool
+
+	cfg   config.Config
+	log   *slog.Logger
+	above *aboveBar     // between the logger and stderr
+	hurry chan struct{} // closed by the second signal
+}
+
+// obey stops the command at the first signal, and at the second has running attempts cut.
+func (a *app) obey(signals <-chan os.Signal, done <-chan struct{}, stop func()) {
+	for n := 1; ; n++ {
+		select {
+		case <-done:
+			return
+		case <-signals:
+		}
+		switch n {
+		case 1:
+			stop()
+		case 2:
+			close(a.hurry)
+		}
+	}
+}
+
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "guyline",
+		Short: "Durable processing of inspection reports on NATS JetStream",
+		Long: "Durable processing of inspection reports on NATS JetStream.\n" +
+			"No report is lost, recorded twice, or left unexplained.\n\n" +
+			"Exit codes: 0 well; 1 failed; 2 wrong usage or configuration; 3 it worked, and the answer needs a person.",
+		Args:              cobra.NoArgs,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.configure() },
+	}
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON: one value, or JSON lines for lists")
+	root.AddCommand(
+		a.runCommand(), a.publishCommand(), a.statusCommand(), a.resultsCommand(), a.showCommand(), a.dlqCommand(),
+		a.sitesCommand(), a.auditCommand(), a.setupCommand(), a.configCommand(), a.demoCommand(), a.versionCommand(),
+	)
+	asUsage(root)
+	return root
+}
+
+// asUsage makes wrong flags and arguments of every command usage errors that point to its help.
+func asUsage(cmd *cobra.Command) {
+	hint := func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w (see `%s --help`)", err, c.CommandPath())}
+	}
+	cmd.SetFlagErrorFunc(hint)
+	if args := cmd.Args; args != nil {
+		cmd.Args = func(c *cobra.Command, given []string) error {
+			if err := args(c, given); err != nil {
+				return hint(c, err)
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		asUsage(sub)
+	}
+}
+
+func (a *app) configure() error {
+	cfg, err := config.Load()
+	if err != nil {
+		return usageError{err}
+	}
+	a.cfg = cfg
+	a.above = &aboveBar{w: a.stderr}
+	terminal := isTerminal(a.stderr)
+	if cfg.LogFormat == "json" || cfg.LogFormat == "auto" && !terminal {
+		a.log = slog.New(slog.NewJSONHandler(a.above, &slog.HandlerOptions{Level: cfg.Level()}))
+	} else {
+		a.log = slog.New(tint.NewHandler(a.above, &tint.Options{Level: cfg.Level(), TimeFormat: "15:04:05.000", NoColor: !terminal}))
+	}
+	return nil
+}
+
+func isTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

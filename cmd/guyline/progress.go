@@ -1,0 +1,71 @@
+package main
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+// aboveBar writes log lines above a progress bar.
+type aboveBar struct {
+	mu  sync.Mutex
+	w   io.Writer
+	bar *progressbar.ProgressBar
+}
+
+func (b *aboveBar) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.bar != nil {
+		_ = b.bar.Clear()
+		defer func() { _ = b.bar.RenderBlank() }()
+	}
+	return b.w.Write(p)
+}
+
+// progress shows how far something is, on a terminal only.
+type progress struct{ above *aboveBar }
+
+// startProgress begins a bar; total -1 means that the end is not known.
+func (a *app) startProgress(what string, total int64) progress {
+	if !isTerminal(a.stderr) {
+		return progress{}
+	}
+	a.above.mu.Lock()
+	defer a.above.mu.Unlock()
+	a.above.bar = progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
+		progressbar.OptionShowIts(), progressbar.OptionSetItsString("reports"), progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(total > 0))
+	return progress{a.above}
+}
+
+// to moves the bar; total 0 leaves its end where it is.
+func (p progress) to(n, total int64) {
+	if p.above == nil {
+		return
+	}
+	p.above.mu.Lock()
+	defer p.above.mu.Unlock()
+	if p.above.bar == nil {
+		return
+	}
+	if total > 0 {
+		p.above.bar.ChangeMax64(total)
+	}
+	_ = p.above.bar.Set64(n)
+}
+
+func (p progress) end() {
+	if p.above == nil {
+		return
+	}
+	p.above.mu.Lock()
+	defer p.above.mu.Unlock()
+	if p.above.bar != nil {
+		_ = p.above.bar.Clear()
+		p.above.bar = nil
+	}
+}

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/guyline/guyline/consumer"
+	"github.com/guyline/guyline/extract"
+	"github.com/guyline/guyline/report"
+	"github.com/guyline/guyline/stream"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var (
+		drain bool
+		list  string
+	)
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Work reports until stopped",
+		Long: "Work reports until stopped. The first Ctrl-C lets running attempts finish (GUYLINE_STOP_GRACE), the second hands\n" +
+			"them back at once; neither costs a report an attempt.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd.Context(), list, drain) },
+	}
+	cmd.Flags().BoolVar(&drain, "drain", false, "stop when nothing is waiting or in work; exit 3 if this run dead-lettered any")
+	cmd.Flags().StringVar(&list, "publish", "", "publish this list first (a file, or - for standard input)")
+	return cmd
+}
+
+func (a *app) run(ctx context.Context, list string, drain bool) error {
+	var pub publication
+	if list != "" {
+		var err error
+		if pub, err = a.openList(ctx, list, false); err != nil {
+			return err
+		}
+		defer pub.Close()
+	}
+	s, err := a.open(ctx, serves)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	t := newTally()
+	if list != "" {
+		sent, err := a.publish(ctx, s, pub)
+		if err != nil {
+			return err
+		}
+		t.published(sent)
+		a.log.Info("published", "list", list, "accepted", sent.Accepted, "duplicate", sent.Duplicate, "already_done", sent.Done, "refused", sent.Refused)
+		if sent.Refused > 0 {
+			return fmt.Errorf("%d reports of %s were refused; nothing was worked", sent.Refused, list)
+		}
+	}
+	x, err := extract.Open(ctx, a.cfg.Extract(), a.log)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	if s.store != nil {
+		a.log.Info("working", "store", a.cfg.DataDir, "workers", a.cfg.Workers)
+	} else {
+		a.log.Info("working", "server", s.nc.ConnectedUrlRedacted(), "workers", a.cfg.Workers)
+	}
+	if err := a.work(ctx, s, x.Extract, t, drain); err != nil {
+		return err
+	}
+	if !drain {
+		return nil
+	}
+	return a.printTally(t)
+}
+
+// work runs a consumer until ctx ends or, with drain, until both queues are empty.
+func (a *app) work(ctx context.Context, s *session, h consumer.Handler, t *tally, drain bool) error {
+	cfg := a.cfg.Consumer(version)
+	cfg.Observe = t.observe
+	c, err := consumer.Open(ctx, s.js, h, cfg, a.log)
+	if err != nil {
+		return err
+	}
+	working, finish := context.WithCancel(ctx)
+	defer finish()
+	var side sync.WaitGroup
+	defer side.Wait()
+	defer finish()
+	side.Go(func() {
+		select {
+		case <-a.hurry:
+			c.Cut()
+		case <-working.Done():
+			select {
+			case <-a.hurry:
+				c.Cut()
+			case <-t.ended:
+			}
+		}
+	})
+	if drain {
+		side.Go(func() { a.awaitEmpty(working, s, t, finish) })
+	}
+	defer context.AfterFunc(ctx, func() {
+		a.log.Info("stopping: running attempts may finish; once more cuts them", "grace", a.cfg.StopGrace.String())
+	})()
+	err = c.Run(working)
+	close(t.ended)
+	if err == nil && drain && ctx.Err() != nil {
+		err = errors.New("stopped before everything was worked; run it again to go on")
+	}
+	return err
+}
+
+// awaitEmpty calls finish when neither queue stores a report any more, and shows progress meanwhile.
+func (a *app) awaitEmpty(ctx context.Context, s *session, t *tally, finish func()) {
+	bar := a.startProgress("working", -1)
+	defer bar.end()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var left uint64
+		var failed error
+		for _, name := range stream.Names() {
+			st, err := s.queues.State(ctx, name)
+			failed = errors.Join(failed, err)
+			left += st.Stored
+		}
+		if failed == nil && left == 0 {
+			finish()
+			return
+		}
+		settled := t.settled.Load()
+		bar.to(settled, settled+int64(left))
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// tally counts what a run has done.
+type tally struct {
+	started time.Time
+	ended   chan struct{}
+	settled atomic.Int64
+
+	mu   sync.Mutex
+	sent receipts
+	of   map[consumer.Kind]int
+	dead map[report.Code]int
+}
+
+func newTally() *tally {
+	return &tally{started: time.Now(), ended: make(chan struct{}), of: map[consumer.Kind]int{}, dead: map[report.Code]int{}}
+}
+
+func (t *tally) published(r receipts) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sent = r
+}
+
+func (t *tally) observe(o consumer.Outcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.of[o.Kind]++
+	switch o.Kind {
+	case consumer.Buried:
+		t.dead[o.Code]++
+		t.settled.Add(1)
+	case consumer.Succeeded, consumer.Duplicate:
+		t.settled.Add(1)
+	}
+}
+
+func (a *app) printTally(t *tally) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := struct {
+		Done       int                 `json:"done"`
+		Duplicates int                 `json:"duplicates"`
+		Earlier    int64               `json:"done_before"`
+		Dead       int                 `json:"dead_lettered"`
+		ByCode     map[report.Code]int `json:"dead_by_code"`
+		Seconds    float64             `json:"seconds"`
+	}{
+		t.of[consumer.Succeeded], t.of[consumer.Duplicate] + int(t.sent.Duplicate), t.sent.Done, t.of[consumer.Buried], t.dead,
+		time.Since(t.started).Round(time.Millisecond).Seconds(),
+	}
+	if a.json {
+		if err := a.printJSON(out); err != nil {
+			return err
+		}
+	} else {
+		w := newTable(a.stdout)
+		w.row("done", fmt.Sprint(out.Done))
+		w.row("duplicates", fmt.Sprint(out.Duplicates))
+		if out.Earlier > 0 {
+			w.row("done before", fmt.Sprint(out.Earlier))
+		}
+		w.row("dead-lettered", fmt.Sprint(out.Dead))
+		codes := make([]report.Code, 0, len(t.dead))
+		for code := range t.dead {
+			codes = append(codes, code)
+		}
+		slices.Sort(codes)
+		for _, code := range codes {
+			w.row("  "+string(code), fmt.Sprint(t.dead[code]))
+		}
+		w.row("seconds", fmt.Sprint(out.Seconds))
+		if err := w.flush(); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stdout)
+		next := newTable(a.stdout)
+		if out.Dead > 0 {
+			next.row("guyline dlq ls", "why they are dead")
+			next.row("guyline dlq replay --all", "when the cause is repaired, send them back")
+		}
+		next.row("guyline results", "what the settled reports say")
+		if err := next.flush(); err != nil {
+			return err
+		}
+	}
+	if out.Dead > 0 {
+		return errPerson
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/consumer"
+	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/embedded"
+	"github.com/guyline/guyline/fate"
+	"github.com/guyline/guyline/keyvalue"
+	"github.com/guyline/guyline/stream"
+)
+
+// session is a connection to the server, given or embedded, and the rooms on it.
+type session struct {
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	store   *embedded.Store // nil with GUYLINE_NATS_URL
+	queues  *stream.Queues
+	ledger  *keyvalue.Ledger
+	sites   *keyvalue.Sites
+	trail   *audit.Trail
+	letters *dlq.Queue
+	finder  *fate.Finder
+}
+
+// access says what a command may do to the store.
+type access int
+
+const (
+	reads  access = iota // an embedded store must exist
+	writes               // an embedded store is created and set up if need be
+	serves               // as writes, and others may connect to it
+	setsUp               // as writes, and a given server is set up too
+)
+
+// open connects. Close the session when done.
+func (a *app) open(ctx context.Context, as access) (_ *session, err error) {
+	s := &session{}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	if servers := a.cfg.Servers(); len(servers) > 0 {
+		if s.nc, err = nats.Connect(strings.Join(servers, ","), a.connOptions()...); err != nil {
+			return nil, fmt.Errorf("connect to the servers of GUYLINE_NATS_URL: %w: are they running, and is the address right?", err)
+		}
+	} else {
+		if s.store, err = embedded.Open(ctx, a.cfg.Embedded(as != reads, as == serves, a.log)); err != nil {
+			if errors.Is(err, embedded.ErrNoStore) {
+				return nil, fmt.Errorf("%w: `guyline run` or `guyline publish` makes one, GUYLINE_DATA_DIR names another", err)
+			}
+			return nil, err
+		}
+		if s.nc, err = s.store.Connect(a.connOptions()...); err != nil {
+			return nil, fmt.Errorf("connect to the store in %s: %w", a.cfg.DataDir, err)
+		}
+	}
+	if s.js, err = jetstream.New(s.nc); err != nil {
+		return nil, err
+	}
+	cfg := a.cfg.Consumer(version).Queues
+	if as == setsUp || as != reads && s.store != nil && !s.store.Remote() {
+		if err := consumer.Setup(ctx, s.js, cfg); err != nil {
+			return nil, err
+		}
+	}
+	s.queues, s.trail = stream.New(s.js, cfg), audit.New(s.js)
+	if s.ledger, err = keyvalue.OpenLedger(ctx, s.js); err == nil {
+		s.sites, err = keyvalue.OpenSites(ctx, s.js)
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrBucketNotFound):
+		return nil, fmt.Errorf("%w: %w", err, stream.ErrNotSetUp)
+	case err != nil:
+		return nil, err
+	}
+	s.letters = dlq.New(s.js, s.queues, s.ledger, s.trail)
+	s.finder = fate.New(s.queues, s.letters, s.ledger, s.trail)
+	return s, nil
+}
+
+// Close closes the connection and then the store, if this process holds it.
+func (s *session) Close() {
+	if s.nc != nil {
+		s.nc.Close()
+	}
+	if s.store != nil {
+		s.store.Close()
+	}
+}
+
+// connOptions: a publish fails at once while there is no connection, as what is buffered then could settle a
+// message that somebody else has by the time it is sent.
+func (a *app) connOptions() []nats.Option {
+	return []nats.Option{
+		nats.Name("guyline/" + version),
+		nats.Timeout(5 * time.Second),
+		nats.MaxReconnects(-1),
+		nats.ReconnectBufSize(-1),
+		nats.ReconnectWait(250 * time.Millisecond),
+		nats.ReconnectJitter(250*time.Millisecond, 250*time.Millisecond),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { a.log.Warn("the server reports", "err", err) }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				a.log.Warn("disconnected from the server, reconnecting", "err", err)
+			}
+		}),
+		nats.ReconnectHandler(func(nc *nats.Conn) { a.log.Info("reconnected to the server") }),
+	}
+}
+
+// actor is the person behind an operator's act: OS user and host.
+func actor() string {
+	name, host := "unknown", "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if h, err := os.Hostname(); err == nil {
+		host = h
+	}
+	return name + "@" + host
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/fate"
+	"github.com/guyline/guyline/report"
+)
+
+func (a *app) showCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show {SITE URI | KEY}",
+		Short: "Show the fate and the result of one report",
+		Args:  cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			site, key, err := reportOf(args)
+			if err != nil {
+				return err
+			}
+			s, err := a.open(cmd.Context(), reads)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			answer, err := s.finder.Of(cmd.Context(), site, key)
+			if err != nil {
+				return err
+			}
+			if err := a.printAnswer(answer); err != nil {
+				return err
+			}
+			if answer.Fate == fate.Unknown {
+				return errPerson
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) printAnswer(f fate.Answer) error {
+	if a.json {
+		out := struct {
+			Fate      fate.Fate    `json:"fate"`
+			Key       report.Key   `json:"key"`
+			Parked    bool         `json:"parked,omitempty"`
+			Result    *resultLine  `json:"settled,omitempty"`
+			Letter    *dlq.Letter  `json:"letter,omitempty"`
+			Discarded *audit.Event `json:"discarded,omitempty"`
+		}{Fate: f.Fate, Key: f.Key, Parked: f.Parked, Discarded: f.Discarded}
+		switch f.Fate {
+		case fate.Done:
+			out.Result = newResultLine(*f.Entry)
+		case fate.Dead:
+			out.Letter = f.Letter
+		}
+		return a.printJSON(out)
+	}
+	t := newTable(a.stdout)
+	t.row("fate", string(f.Fate))
+	t.row("key", string(f.Key))
+	switch f.Fate {
+	case fate.Done:
+		t.row("site", f.Entry.SiteID)
+		t.row("source", report.RedactURI(f.Entry.SourceURI))
+		t.row("since", when(f.Entry.Time))
+		t.row("attempts", fmt.Sprint(f.Entry.Attempts))
+		t.row("worker", f.Entry.Worker)
+		if err := t.flush(); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(a.stdout, "result    %s\n", report.Line(string(f.Entry.Result), report.MaxResult))
+		return err
+	case fate.Waiting:
+		if m := f.Message; m != nil {
+			t.row("site", m.Event.SiteID)
+			t.row("source", report.RedactURI(m.Event.SourceURI))
+			t.row("published", when(m.PublishedAt))
+			t.row("in", m.Ref.Stream)
+		}
+		if f.Parked {
+			t.row("parked", "it is put back into the queue later")
+		}
+	case fate.Dead:
+		letterRows(t, *f.Letter)
+	case fate.Discarded:
+		t.row("by", f.Discarded.Actor)
+		t.row("at", when(f.Discarded.Time))
+		t.row("reason", f.Discarded.Reason)
+	case fate.Unknown:
+		t.row("", "never handed over under this site and source; both are compared as written")
+	}
+	return t.flush()
+}

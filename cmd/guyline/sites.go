@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/guyline/guyline/keyvalue"
+	"github.com/guyline/guyline/report"
+)
+
+func (a *app) sitesCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sites",
+		Short: "The registry of known sites",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use:   "import FILE",
+			Short: "Make the sites of a file the registry, all or nothing",
+			Long: "Make the sites of a file the registry, all or nothing: CSV with a column site_id, or JSON lines with site_id. Sites that\n" +
+				"it does not name are unknown from then on, and their reports are dead-lettered as unknown-site. Before the first import\n" +
+				"every site is known.",
+			Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return fmt.Errorf("read the sites: %w", err)
+				}
+				defer f.Close()
+				sites, err := keyvalue.ReadSites(f)
+				if err != nil {
+					return usageError{fmt.Errorf("read the sites in %s: %w; nothing was imported", args[0], err)}
+				}
+				s, err := a.open(cmd.Context(), writes)
+				if err != nil {
+					return err
+				}
+				defer s.Close()
+				if err := s.sites.Import(cmd.Context(), sites); err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(map[string]int{"sites": len(sites)})
+				}
+				_, err = fmt.Fprintf(a.stdout, "%d sites are known, and no others\n", len(sites))
+				return err
+			},
+		},
+		&cobra.Command{
+			Use:   "ls",
+			Short: "List the known sites",
+			Args:  cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				s, err := a.open(cmd.Context(), reads)
+				if err != nil {
+					return err
+				}
+				defer s.Close()
+				n := 0
+				for site, err := range s.sites.All(cmd.Context()) {
+					if err != nil {
+						return err
+					}
+					n++
+					if a.json {
+						err = a.printJSON(map[string]string{"site_id": site})
+					} else {
+						_, err = fmt.Fprintln(a.stdout, report.Line(site, report.MaxSiteID))
+					}
+					if err != nil {
+						return err
+					}
+				}
+				if n == 0 && !a.json {
+					fmt.Fprintln(a.stderr, "no site was imported yet: every site is known")
+				}
+				return nil
+			},
+		},
+	)
+	return cmd
+}
+
+func (a *app) auditCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "The audit trail",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "log [SITE URI | KEY]",
+		Short: "Print the trail, whole or of one report",
+		Args:  cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			site, key := report.Token("*"), report.Key("*")
+			if len(args) > 0 {
+				var err error
+				if site, key, err = reportOf(args); err != nil {
+					return err
+				}
+			}
+			s, err := a.open(cmd.Context(), reads)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			t := newTable(a.stdout, "TIME", "EVENT", "KEY", "SITE", "BY", "CODE", "REASON")
+			n := 0
+			for e, err := range s.trail.Log(cmd.Context(), site, key) {
+				if err != nil {
+					return err
+				}
+				n++
+				if a.json {
+					if err := a.printJSON(e); err != nil {
+						return err
+					}
+					continue
+				}
+				t.row(short(e.Time), string(e.Kind), e.Key.Short(), e.SiteID, e.Actor+e.Worker, string(e.Code), e.Reason)
+			}
+			switch {
+			case n == 0 && len(args) > 0:
+				return errors.New("the trail has no event of this report: it succeeded at once, or was never handed over (`guyline show` tells)")
+			case a.json || n == 0:
+				return nil
+			}
+			return t.flush()
+		},
+	})
+	return cmd
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/guyline/guyline/fate"
+	"github.com/guyline/guyline/report"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show where all reports stand",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			s, err := a.open(ctx, reads)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			for {
+				if err := a.printStatus(ctx, s, watch); err != nil || !watch {
+					return err
+				}
+				select {
+				case <-time.After(2 * time.Second):
+				case <-ctx.Done():
+					return nil
+				}
+			}
+		},
+	}
+	cmd.Flags().BoolVar(&watch, "watch", false, "again every two seconds, until stopped")
+	return cmd
+}
+
+func (a *app) printStatus(ctx context.Context, s *session, watch bool) error {
+	c, err := a.count(ctx, s)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(c)
+	}
+	if watch && isTerminal(a.stdout) {
+		fmt.Fprint(a.stdout, "\x1b[H\x1b[2J") // home, clear
+	}
+	t := newTable(a.stdout)
+	t.row("waiting", fmt.Sprint(c.Waiting))
+	t.row("in work", fmt.Sprint(c.InWork), "or waiting for a retry")
+	t.row("parked", fmt.Sprint(c.Parked))
+	t.row("done", fmt.Sprint(c.Done))
+	t.row("dead", fmt.Sprint(c.DeadTotal()), classes(c))
+	stranded := ""
+	if c.Stranded > 0 {
+		stranded = "the next sweep of a worker looks at them"
+	}
+	t.row("stranded", fmt.Sprint(c.Stranded), stranded)
+	if !c.Oldest.IsZero() {
+		t.row("oldest", when(c.Oldest))
+	}
+	if !c.NextDue.IsZero() {
+		t.row("next due", when(c.NextDue), "among the dead")
+	}
+	switch {
+	case c.Pulling > 0:
+		t.row("workers", "pulling")
+	case c.InWork > 0:
+		t.row("workers", "none is pulling", "all are busy, or there are none: `guyline run` starts one")
+	default:
+		t.row("workers", "none is pulling", "`guyline run` starts one")
+	}
+	return t.flush()
+}
+
+// count looks a few times before it says that no worker is pulling, as there is a moment between two pulls.
+func (a *app) count(ctx context.Context, s *session) (c fate.Counts, err error) {
+	for range 3 {
+		if c, err = s.finder.Count(ctx); err != nil || c.Pulling > 0 {
+			return c, err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return c, ctx.Err()
+		}
+	}
+	return c, nil
+}
+
+func classes(c fate.Counts) string {
+	var parts []string
+	for class, n := range c.Dead {
+		parts = append(parts, fmt.Sprintf("%d %s", n, report.Line(string(class), 20)))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}
