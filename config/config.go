@@ -145,7 +145,22 @@ func wrong(name, value string) error {
 
 // Servers lists the addresses of GUYLINE_NATS_URL; none means the embedded store.
 func (c Config) Servers() []string {
-	return strings.FieldsFunc(c.NATSURL, func(r rune) bool { return r == ',' || r == ' ' })
+	addresses := strings.FieldsFunc(c.NATSURL, func(r rune) bool { return r == ',' || r == ' ' })
+	for i, a := range addresses {
+		if !strings.Contains(a, "://") {
+			addresses[i] = "nats://" + a
+		}
+	}
+	return addresses
+}
+
+// Redacted is GUYLINE_NATS_URL fit to be shown: users, passwords and tokens are masked.
+func (c Config) Redacted() string {
+	var shown []string
+	for _, address := range c.Servers() {
+		shown = append(shown, redact(address))
+	}
+	return strings.Join(shown, ",")
 }
 
 // Level is the least severe level to log.
@@ -192,11 +207,7 @@ func (c Config) Vars() []Var {
 	for f := range v.Type().Fields() {
 		value := fmt.Sprint(v.FieldByIndex(f.Index).Interface())
 		if f.Name == "NATSURL" {
-			var shown []string
-			for _, address := range c.Servers() {
-				shown = append(shown, redact(address))
-			}
-			value = strings.Join(shown, ",")
+			value = c.Redacted()
 		}
 		out = append(out, Var{prefix + "_" + f.Tag.Get("envconfig"), value, f.Tag.Get("default"), f.Tag.Get("allowed"), f.Tag.Get("desc")})
 	}

@@ -36,7 +36,8 @@ func newTable(w io.Writer, heads ...string) table {
 // row prints cells; what strangers wrote cannot break the line or command the terminal.
 func (t table) row(cells ...string) {
 	for i, c := range cells {
-		cells[i] = report.Line(c, 200)
+		indent := len(c) - len(strings.TrimLeft(c, " "))
+		cells[i] = c[:indent] + report.Line(c, 200)
 	}
 	fmt.Fprintln(t.w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
 }

@@ -118,7 +118,7 @@ func (a *app) openList(ctx context.Context, name string, skipBad bool) (_ public
 		p.file, err = os.Open(name)
 	}
 	if err != nil {
-		return p, fmt.Errorf("read the list: %w", err)
+		return p, usageError{fmt.Errorf("read the list: %w", err)}
 	}
 	const shown = 10
 	for row, err := range p.read() {

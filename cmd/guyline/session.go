@@ -54,7 +54,7 @@ func (a *app) open(ctx context.Context, as access) (_ *session, err error) {
 	}()
 	if servers := a.cfg.Servers(); len(servers) > 0 {
 		if s.nc, err = nats.Connect(strings.Join(servers, ","), a.connOptions()...); err != nil {
-			return nil, fmt.Errorf("connect to the servers of GUYLINE_NATS_URL: %w: are they running, and is the address right?", err)
+			return nil, fmt.Errorf("connect to %s (GUYLINE_NATS_URL): %w: is the server running, and is the address right?", a.cfg.Redacted(), err)
 		}
 	} else {
 		if s.store, err = embedded.Open(ctx, a.cfg.Embedded(as != reads, as == serves, a.log)); err != nil {

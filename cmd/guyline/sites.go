@@ -29,7 +29,7 @@ func (a *app) sitesCommand() *cobra.Command {
 			RunE: func(cmd *cobra.Command, args []string) error {
 				f, err := os.Open(args[0])
 				if err != nil {
-					return fmt.Errorf("read the sites: %w", err)
+					return usageError{fmt.Errorf("read the sites: %w", err)}
 				}
 				defer f.Close()
 				sites, err := keyvalue.ReadSites(f)
