@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/guyline/guyline/internal/natstest"
+)
+
+// asCommand makes this test binary be the command: commands are tested as processes, with an environment and a
+// working directory of their own.
+const asCommand = "BE_THE_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// shop is a working directory with the reports of testdata.
+type shop struct {
+	dir string
+	env []string
+}
+
+func newShop(t *testing.T, env ...string) *shop {
+	t.Helper()
+	s := &shop{t.TempDir(), env}
+	if err := os.CopyFS(filepath.Join(s.dir, "testdata"), os.DirFS("../../testdata")); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *shop) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Dir = s.dir
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "GUYLINE_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(append(cmd.Env, asCommand+"=1"), s.env...)
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+type ended struct {
+	code           int
+	stdout, stderr string
+}
+
+// do runs a command to its end, with stdin as its standard input.
+func (s *shop) do(t *testing.T, stdin string, args ...string) ended {
+	t.Helper()
+	cmd := s.command(t.Context(), args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	err := cmd.Run()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		t.Fatalf("guyline %v: %v", args, err)
+	}
+	if strings.Contains(stderr.String(), "goroutine ") {
+		t.Errorf("guyline %v shows a stack trace:\n%s", args, stderr.String())
+	}
+	return ended{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// want runs a command and checks its exit code and that its standard output has all the given parts.
+func (s *shop) want(t *testing.T, code int, args []string, parts ...string) ended {
+	t.Helper()
+	e := s.do(t, "", args...)
+	if e.code != code {
+		t.Errorf("guyline %s: exit %d, want %d\n%s%s", strings.Join(args, " "), e.code, code, e.stdout, e.stderr)
+	}
+	for _, part := range parts {
+		if !strings.Contains(squeeze(e.stdout), part) {
+			t.Errorf("guyline %s: no %q in\n%s%s", strings.Join(args, " "), part, e.stdout, e.stderr)
+		}
+	}
+	return e
+}
+
+// start runs `guyline run` in the background until stop, and waits until it works.
+func (s *shop) start(t *testing.T) (stop func(syscall.Signal) ended) {
+	t.Helper()
+	cmd := s.command(context.Background(), "run")
+	var stdout, stderr lockedBuffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(exited)
+	}()
+	stop = func(sig syscall.Signal) ended {
+		_ = cmd.Process.Signal(sig)
+		<-exited
+		return ended{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+	}
+	t.Cleanup(func() { stop(syscall.SIGKILL) })
+	natstest.Eventually(t, "the worker to work", func() bool { return strings.Contains(stderr.String(), `"msg":"working"`) })
+	return stop
+}
+
+// squeeze makes one space of every run of spaces.
+func squeeze(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = strings.Join(strings.Fields(l), " ")
+	}
+	return strings.Join(lines, "\n")
+}

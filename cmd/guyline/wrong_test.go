@@ -1,0 +1,107 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Every wrong input gets one line that helps, and the right exit code.
+func TestWrongInput(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("bad.csv", "site_id,source_uri\nTWR-1,a.pdf\nTWR:2,b.pdf\nTWR-3\n")
+	write("semicolon.csv", "site_id;source_uri\nTWR-1;a.pdf\n")
+	write("empty.csv", "")
+	write("sites.csv", "name\nTWR-1\n")
+	write("afile", "")
+	s.want(t, 0, []string{"publish", "testdata/overnight.csv"}, "accepted 11\n")
+
+	for _, tt := range []struct {
+		args string
+		env  string
+		code int
+		line string // in the last line of stderr
+	}{
+		{"bogus", "", 2, `unknown command "bogus"`},
+		{"status --bogus", "", 2, "unknown flag: --bogus (see `guyline status --help`)"},
+		{"status extra", "", 2, "see `guyline status --help`"},
+		{"show", "", 2, "see `guyline show --help`"},
+		{"show TWR-1", "", 2, "give SITE and URI, or the whole key"},
+		{"show TWR:1 a.pdf", "", 2, "contains ':'"},
+		{"dlq show xyz", "", 2, "not the beginning of a key"},
+		{"dlq show 0123abcd", "", 1, "no such dead letter: `guyline dlq ls` lists them"},
+		{"dlq replay 0123abcd", "", 1, "no such dead letter"},
+		{"dlq replay", "", 2, "either KEYs, or filters, or --all"},
+		{"dlq replay --all --class poison", "", 2, "either KEYs, or filters, or --all"},
+		{"dlq ls --class fatal", "", 2, "allowed: poison, exhausted, abandoned"},
+		{"dlq ls --since yesterday", "", 2, "nor an age (24h)"},
+		{"dlq ls --due-within soon", "", 2, "a duration like 48h"},
+		{"dlq ls --match [", "", 2, "--match"},
+		{"dlq discard 0123", "", 2, "needs a --reason"},
+		{"publish", "", 2, "either a FILE"},
+		{"publish --site TWR-1", "", 2, "either a FILE"},
+		{"publish --site TWR-1 --uri a.pdf --due soon", "", 2, `due "soon"`},
+		{"publish nowhere.csv", "", 2, "nowhere.csv: no such file"},
+		{"publish bad.csv", "", 2, "2 of 3 rows in bad.csv are wrong and nothing was published"},
+		{"publish semicolon.csv", "", 2, "columns are separated by commas"},
+		{"publish empty.csv", "", 2, "the list is empty"},
+		{"publish testdata/reports/twr8842_q2.pdf", "", 2, "not a CSV header"},
+		{"run --drain --publish bad.csv", "", 2, "nothing was published"},
+		{"sites import nowhere.csv", "", 2, "no such file"},
+		{"sites import sites.csv", "", 2, "not a CSV header with a column site_id"},
+		{"audit log 0123", "", 2, "give SITE and URI, or the whole key"},
+		{"status", "GUYLINE_NATS_URL=nats://secret@127.0.0.1:1", 1, "connect to nats://***@127.0.0.1:1 (GUYLINE_NATS_URL)"},
+		{"status", "GUYLINE_WORKERS=many", 2, `GUYLINE_WORKERS is "many", allowed: 1 to 1024`},
+		{"status", "GUYLINE_WORKER=8", 2, "GUYLINE_WORKER is not a variable of ours"},
+		{"status", "GUYLINE_MAX_DELAY=1ms", 2, `GUYLINE_MAX_DELAY is "1ms", allowed: at least BASE_DELAY`},
+		{"status", "GUYLINE_REPLICAS=3", 2, "GUYLINE_REPLICAS"},
+		{"status", "GUYLINE_DATA_DIR=./nowhere", 2, "no store at ./nowhere"},
+		{"results", "GUYLINE_DATA_DIR=./nowhere", 2, "no store at ./nowhere"},
+		{"run", "GUYLINE_DATA_DIR=./afile", 1, "not a directory"},
+		{"run", "GUYLINE_DATA_DIR=/dev/null/x", 1, "create the directory"},
+		{"run", "GUYLINE_FILE_ROOT=./nowhere", 1, "open the file root"},
+	} {
+		t.Run(tt.args+" "+tt.env, func(t *testing.T) {
+			s := &shop{dir: s.dir}
+			if tt.env != "" {
+				s.env = []string{tt.env}
+			}
+			e := s.do(t, "", strings.Fields(tt.args)...)
+			lines := strings.Split(strings.TrimSuffix(e.stderr, "\n"), "\n")
+			last := lines[len(lines)-1]
+			if e.code != tt.code || !strings.Contains(last, tt.line) || !strings.HasPrefix(last, "guyline: ") {
+				t.Errorf("exit %d, want %d with %q; stderr:\n%s", e.code, tt.code, tt.line, e.stderr)
+			}
+			if strings.Contains(e.stderr, "secret") {
+				t.Errorf("a secret is shown:\n%s", e.stderr)
+			}
+		})
+	}
+	// Nothing of all that was half done.
+	s.want(t, 0, []string{"status"}, "waiting 11\n", "dead 0\n")
+	s.want(t, 0, []string{"sites", "ls"})
+}
+
+func TestPublishSkipsBadRowsIfAsked(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.env = []string{"TMPDIR=" + s.dir}
+	list := "site_id,source_uri\nTWR-1,a.pdf\nTWR:2,b.pdf\nTWR-3,c.pdf\n"
+	e := s.do(t, list, "publish", "-", "--skip-bad")
+	if e.code != 0 || !strings.Contains(squeeze(e.stdout), "accepted 2\n") || !strings.Contains(squeeze(e.stdout), "bad rows skipped 1\n") ||
+		!strings.Contains(e.stderr, `standard input: line 3: invalid event: site_id "TWR:2" contains ':'`) {
+		t.Errorf("exit %d\n%s%s", e.code, e.stdout, e.stderr)
+	}
+	left, err := filepath.Glob(filepath.Join(s.dir, "guyline-list-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("spooled lists are left behind: %v, %v", left, err)
+	}
+}
