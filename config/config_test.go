@@ -1,0 +1,120 @@
+package config
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/guyline/guyline/consumer"
+)
+
+// load reads the configuration with these variables and no others of ours.
+func load(t *testing.T, env ...string) (Config, error) {
+	t.Helper()
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, prefix+"_") {
+			t.Setenv(name, "") // so that it is restored
+			os.Unsetenv(name)
+		}
+	}
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		t.Setenv(name, value)
+	}
+	return Load()
+}
+
+// The defaults of the environment are those of a Go program that imports package consumer.
+func TestDefaults(t *testing.T) {
+	c, err := load(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(consumer.DefaultConfig(), c.Consumer("dev"), cmp.FilterPath(func(p cmp.Path) bool {
+		return p.Last().String() == ".Observe"
+	}, cmp.Ignore())); diff != "" {
+		t.Errorf("(-package +environment)\n%s", diff)
+	}
+	if c.Embedded(true, true, nil).LazySync {
+		t.Error("the embedded store does not sync every write by default")
+	}
+}
+
+// The README shows every variable's default as the program has it.
+func TestReadmeShowsDefaults(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range (Config{}).Vars() {
+		short := strings.TrimPrefix(v.Name, prefix)
+		found := false
+		for line := range strings.Lines(string(readme)) {
+			if strings.HasPrefix(line, "| `GUYLINE_") && strings.Contains(line, short+"`") {
+				found = true
+				if v.Default != "" && v.Default != "0" && !strings.Contains(line, v.Default) {
+					t.Errorf("the README's default of %s is not %s: %s", v.Name, v.Default, line)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("the README's table has no %s", v.Name)
+		}
+		if v.Allowed == "" || v.Meaning == "" {
+			t.Errorf("%s has no meaning or no bounds", v.Name)
+		}
+	}
+}
+
+func TestWrongValues(t *testing.T) {
+	for _, tt := range []struct{ env, want string }{
+		{"GUYLINE_WORKERS=many", `GUYLINE_WORKERS is "many", allowed: 1 to 1024; 0: 4 per CPU`},
+		{"GUYLINE_WORKERS=1025", `GUYLINE_WORKERS is "1025", allowed: 1 to 1024; 0: 4 per CPU`},
+		{"GUYLINE_WORKERS=-1", `GUYLINE_WORKERS is "-1"`},
+		{"GUYLINE_MAX_ATTEMPTS=0", `GUYLINE_MAX_ATTEMPTS is "0"`},
+		{"GUYLINE_BASE_DELAY=0s", `GUYLINE_BASE_DELAY is "0s", allowed: above 0`},
+		{"GUYLINE_BASE_DELAY=400", `GUYLINE_BASE_DELAY is "400"`},
+		{"GUYLINE_MAX_DELAY=100ms", `GUYLINE_MAX_DELAY is "100ms", allowed: at least BASE_DELAY`},
+		{"GUYLINE_JITTER=-1s", `GUYLINE_JITTER is "-1s"`},
+		{"GUYLINE_ATTEMPT_TIMEOUT=0s", `GUYLINE_ATTEMPT_TIMEOUT is "0s"`},
+		{"GUYLINE_ACK_WAIT=10ms", `GUYLINE_ACK_WAIT is "10ms", allowed: 1s to 1h`},
+		{"GUYLINE_STOP_GRACE=-1s", `GUYLINE_STOP_GRACE is "-1s"`},
+		{"GUYLINE_DUPLICATES=1ms", `GUYLINE_DUPLICATES is "1ms"`},
+		{"GUYLINE_MAX_ACK_PENDING=1", `GUYLINE_MAX_ACK_PENDING is "1", allowed: above WORKERS`},
+		{"GUYLINE_QUEUE_BYTES=1kB", `GUYLINE_QUEUE_BYTES is "1kB"`},
+		{"GUYLINE_QUEUE_BYTES=lots", `GUYLINE_QUEUE_BYTES is "lots"`},
+		{"GUYLINE_SWEEP=0s", `GUYLINE_SWEEP is "0s"`},
+		{"GUYLINE_REPLICAS=3", `GUYLINE_REPLICAS is "3", allowed: 1 to 5; 1 with the embedded store`},
+		{"GUYLINE_MAX_BYTES=2GiB", `GUYLINE_MAX_BYTES is "2GiB"`},
+		{"GUYLINE_SYNC=never", `GUYLINE_SYNC is "never", allowed: always, interval`},
+		{"GUYLINE_LOG_LEVEL=loud", `GUYLINE_LOG_LEVEL is "loud"`},
+		{"GUYLINE_LOG_FORMAT=xml", `GUYLINE_LOG_FORMAT is "xml"`},
+		{"GUYLINE_NATS_URL=nats://", `GUYLINE_NATS_URL is "nats://"`},
+		{"GUYLINE_NATS_URL=nats://token@:x:y", `GUYLINE_NATS_URL is "nats://***@:x:y"`},
+		{"GUYLINE_WORKER=8", "GUYLINE_WORKER is not a variable of ours"},
+	} {
+		t.Run(tt.env, func(t *testing.T) {
+			_, err := load(t, tt.env)
+			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestSecretsAreMasked(t *testing.T) {
+	c, err := load(t, "GUYLINE_NATS_URL=nats://user:secret@a:4222, b:4222,tls://secret@c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"nats://user:secret@a:4222", "nats://b:4222", "tls://secret@c"}; !cmp.Equal(c.Servers(), want) {
+		t.Errorf("servers %q, want %q", c.Servers(), want)
+	}
+	for _, v := range c.Vars() {
+		if strings.Contains(v.Value, "secret") {
+			t.Errorf("%s shows a secret: %s", v.Name, v.Value)
+		}
+	}
+}
