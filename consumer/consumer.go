@@ -184,6 +184,9 @@ func (c *Consumer) waitForWork() error {
 }
 
 func (c *Consumer) flush() {
+	if c.js.Conn().IsClosed() {
+		return // what was on its way is never answered
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	select {

@@ -51,44 +51,53 @@ func (q *Queue) Replay(ctx context.Context, seq uint64, by By) (Outcome, error) 
 		return "", err
 	}
 	q.did("audit")
-	ours, err := q.requeue(ctx, l)
-	if err != nil || !ours {
-		return Busy, err
+	outcome, err = q.requeue(ctx, l)
+	if err != nil || outcome != Replayed {
+		return outcome, err
 	}
 	q.did("requeue")
 	return Replayed, q.delete(ctx, l)
 }
 
-// requeue puts the copy, or finds that it had been put; ours is false if another copy is in the way.
-func (q *Queue) requeue(ctx context.Context, l Letter) (ours bool, err error) {
+// requeue puts the copy, or finds that it had been put: [Replayed]. [Busy] if another copy is in the way, [Gone] if the
+// letter has left meanwhile.
+func (q *Queue) requeue(ctx context.Context, l Letter) (Outcome, error) {
 	carried := stream.Carried{
 		PublishedAt: l.PublishedAt, FirstFailedAt: l.FirstFailedAt, Replays: l.Replays + 1, ReplayOf: l.Sequence, Reopened: l.Reopened,
 	}
 	for {
-		// The letter may have been replayed by somebody else, and its report have died again.
-		if _, err := q.At(ctx, l.Sequence); err != nil {
-			return errors.Is(err, ErrNotFound), ignore(err, ErrNotFound)
+		// The letter may have been discarded by somebody else, or replayed, and its report have died again.
+		switch _, err := q.At(ctx, l.Sequence); {
+		case errors.Is(err, ErrNotFound):
+			return Gone, nil
+		case err != nil:
+			return "", err
 		}
 		err := q.queues.Requeue(ctx, l.Site, l.Key, l.Foreign, l.Body, carried, 0)
-		if !errors.Is(err, stream.ErrFenced) {
-			return err == nil, err
+		switch {
+		case err == nil:
+			return Replayed, nil
+		case !errors.Is(err, stream.ErrFenced):
+			return "", err
 		}
 		switch found, err := q.queues.Copy(ctx, l.Site, l.Key); {
 		case errors.Is(err, jsapi.ErrNotFound): // it has been worked since
 			if done, err := q.landed(ctx, l); done || err != nil {
-				return done, err
+				return Replayed, err
 			}
 		case err != nil:
-			return false, err
+			return "", err
+		case found.Carried.ReplayOf == l.Sequence:
+			return Replayed, nil
 		default:
-			return found.Carried.ReplayOf == l.Sequence, nil
+			return Busy, nil
 		}
 	}
 }
 
 // Discard gives up the report of one letter, given by sequence, for a reason. It begins like [Queue.Replay].
 func (q *Queue) Discard(ctx context.Context, seq uint64, by By) (Outcome, error) {
-	if by.Reason == "" {
+	if report.Clean(by.Reason) == "" {
 		return "", errors.New("discard: a reason is required")
 	}
 	l, outcome, err := q.open(ctx, seq, by)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 
@@ -61,10 +62,8 @@ func Upstream(uri string) string {
 }
 
 func (l Letter) header() nats.Header {
-	h := nats.Header{}
-	for name, values := range l.Foreign {
-		h[name] = values
-	}
+	kept, dropped := report.Foreign(l.Foreign)
+	h := nats.Header(kept)
 	put := func(name, value string) {
 		if value = report.Line(value, report.MaxHeaderValue); value != "" {
 			h.Set(name, value)
@@ -93,14 +92,17 @@ func (l Letter) header() nats.Header {
 	put(report.HeaderUpstream, l.Upstream)
 	put(report.HeaderWorker, l.Worker)
 	put(report.HeaderVersion, l.Version)
-	number(report.HeadersDropped, uint64(l.Dropped))
+	number(report.HeadersDropped, uint64(l.Dropped+dropped))
 	return h
 }
 
 // readLetter reads whatever lies on a letter's subject. What is missing or garbled is zero, and Verify finds it.
 func readLetter(subject string, seq uint64, h nats.Header, body []byte) Letter {
 	number := func(name string) uint64 {
-		n, _ := strconv.ParseUint(h.Get(name), 10, 63)
+		n, err := strconv.ParseUint(h.Get(name), 10, 63)
+		if err != nil {
+			return 0 // not the nearest number, which ParseUint returns
+		}
 		return n
 	}
 	l := Letter{
@@ -131,7 +133,7 @@ func readLetter(subject string, seq uint64, h nats.Header, body []byte) Letter {
 	return l
 }
 
-// MarshalJSON writes the letter for export: the payload as "event" if it is JSON, else as base64 in "payload".
+// MarshalJSON writes the letter for export: the payload as "event" if it is JSON in UTF-8, else as base64 in "payload".
 func (l Letter) MarshalJSON() ([]byte, error) {
 	out := struct {
 		Key           report.Key      `json:"key"`
@@ -162,7 +164,7 @@ func (l Letter) MarshalJSON() ([]byte, error) {
 		l.Key, l.SiteID(), l.Class, l.Code, l.Reason, l.Hash, l.Attempts, l.Replays, l.Due, l.PublishedAt, l.FirstFailedAt, l.FailedAt,
 		l.Reopened, l.Upstream, l.Worker, l.Version, l.Subject, l.Source.Stream, l.Source.Sequence, l.Sequence, l.Dropped, l.Foreign, nil, nil,
 	}
-	if json.Valid(l.Body) {
+	if json.Valid(l.Body) && utf8.Valid(l.Body) {
 		out.Event = slices.Clone(l.Body)
 	} else {
 		out.Payload = l.Body

@@ -75,10 +75,10 @@ func New(js jetstream.JetStream, queues *stream.Queues, ledger *keyvalue.Ledger,
 
 // Put writes a letter if the report's present letter has the sequence last, 0 meaning that there is none, and returns
 // the new sequence. Otherwise nothing is written and the error is [ErrConflict]. A letter that the server finds too
-// large is written without the publisher's headers.
+// large, or the client library not fit to be sent, is written without the publisher's headers.
 func (q *Queue) Put(ctx context.Context, l Letter, last uint64) (uint64, error) {
 	seq, err := q.put(ctx, l, last)
-	if tooLarge(err) && len(l.Foreign) > 0 {
+	if unfit(err) && len(l.Foreign) > 0 {
 		l.Dropped, l.Foreign = l.Dropped+len(l.Foreign), nil
 		seq, err = q.put(ctx, l, last)
 	}
@@ -100,10 +100,11 @@ func (q *Queue) put(ctx context.Context, l Letter, last uint64) (uint64, error) 
 	return ack.Sequence, nil
 }
 
-// tooLarge: codes of server v2.15.3: 10054 message, 10097 headers too large.
-func tooLarge(err error) bool {
+// unfit: codes of server v2.15.3: 10054 message, 10097 headers too large; and what the client refuses to send.
+func unfit(err error) bool {
 	e, ok := errors.AsType[*jetstream.APIError](err)
-	return ok && (e.ErrorCode == jetstream.JSErrCodeStreamMessageExceedsMaximum || e.ErrorCode == 10097) || errors.Is(err, nats.ErrMaxPayload)
+	return ok && (e.ErrorCode == jetstream.JSErrCodeStreamMessageExceedsMaximum || e.ErrorCode == 10097) ||
+		errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadHeaderMsg)
 }
 
 // Current reads a report's letter, whole, through the leader, or returns [ErrNotFound]. The site may be "*".

@@ -13,5 +13,5 @@
 //
 // [Sites] is the bucket reports_sites, the registry of known sites: site.<site> holds the version of the last
 // import that named the site, meta.version the version that counts. An import writes its sites first and the
-// marker last, so that one that is cut off changes nothing. Without a marker every site is known.
+// marker last, so that one that is cut off makes no site unknown. Without a marker every site is known.
 package keyvalue

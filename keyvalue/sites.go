@@ -79,7 +79,8 @@ func (s *Sites) getLeader(ctx context.Context, key string) (uint64, error) {
 
 // Import makes these sites the registry, all or nothing: the ones that are not named are unknown from then
 // on. It writes every site with the next version and then the marker that makes the version count, so an import that
-// is cut off has no effect but to be repeated. Of two imports at once the later to finish fails.
+// is cut off makes no site unknown and is to be repeated. Every write is a compare-and-set in the order of names: of two
+// imports at once one goes on and the other fails.
 func (s *Sites) Import(ctx context.Context, sites []string) error {
 	if len(sites) == 0 {
 		return errors.New("import sites: the list names none")
@@ -89,27 +90,40 @@ func (s *Sites) Import(ctx context.Context, sites []string) error {
 			return fmt.Errorf("import sites: %w", err)
 		}
 	}
-	var revision, next uint64 = 0, 1
-	got, err := s.kv.Get(ctx, marker)
-	switch {
-	case err == nil:
-		revision, next = got.Revision(), version(got.Value())+1
-	case !errors.Is(err, jetstream.ErrKeyNotFound):
+	revisions, newest, err := s.written(ctx)
+	if err != nil {
 		return fmt.Errorf("import sites: %w", err)
 	}
-	value := []byte(strconv.FormatUint(next, 10))
+	value := []byte(strconv.FormatUint(newest+1, 10))
+	var keys []string
 	for _, site := range sites {
-		if _, err := s.kv.Put(ctx, "site."+string(report.NewToken(site)), value); err != nil {
-			return fmt.Errorf("import sites: %s: %w", site, err)
-		}
+		keys = append(keys, "site."+string(report.NewToken(site)))
 	}
-	if _, err := s.kv.Update(ctx, marker, value, revision); err != nil {
-		if errors.Is(err, jetstream.ErrKeyExists) {
-			return errors.New("import sites: another import has finished meanwhile: run it again")
+	slices.Sort(keys)
+	for _, key := range append(slices.Compact(keys), marker) {
+		_, err := s.kv.Update(ctx, key, value, revisions[key])
+		switch {
+		case errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrKeyExists):
+			return errors.New("import sites: another import is going on or has finished meanwhile: run it again")
+		case err != nil:
+			return fmt.Errorf("import sites: %w", err)
 		}
-		return fmt.Errorf("import sites: %w", err)
 	}
 	return nil
+}
+
+// written is the revision of every key, the marker's too, and the newest version among them: one that was cut off
+// may be newer than the marker.
+func (s *Sites) written(ctx context.Context) (revisions map[string]uint64, newest uint64, err error) {
+	revisions = map[string]uint64{}
+	for m, err := range jsapi.Scan(ctx, s.js, "KV_"+sitesBucket, sitesPrefix+">", false) {
+		if err != nil {
+			return nil, 0, err
+		}
+		revisions[strings.TrimPrefix(m.Subject, sitesPrefix)] = m.Sequence
+		newest = max(newest, version(m.Data))
+	}
+	return revisions, newest, nil
 }
 
 // All yields the known sites in order; none before the first import.

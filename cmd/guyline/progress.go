@@ -65,7 +65,7 @@ func (p progress) end() {
 	p.above.mu.Lock()
 	defer p.above.mu.Unlock()
 	if p.above.bar != nil {
-		_ = p.above.bar.Clear()
 		p.above.bar = nil
+		_, _ = io.WriteString(p.above.w, "\r\x1b[K") // back to the margin, erase the line
 	}
 }

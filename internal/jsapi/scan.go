@@ -10,15 +10,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// idle is how long a scan waits for a message before it asks whether there is one.
+// idle is how long a scan waits for a message before it asks the leader for it.
 const idle = time.Second
 
 // Scan yields what a stream holds on a subject, which may have wildcards, in order, from its first message to the one
 // that was its last when the scan began: a scan never chases what is written meanwhile. With headersOnly the
 // bodies stay on the server. A missing stream is [jetstream.ErrStreamNotFound].
 //
-// It must not be used on streams to which strangers write: the client library swallows a message
-// with an empty body and a Status header, and the scan would miss it.
+// A work queue cannot be scanned: it has a consumer already.
 func Scan(ctx context.Context, js jetstream.JetStream, stream, subject string, headersOnly bool) iter.Seq2[*jetstream.RawStreamMsg, error] {
 	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
 		if err := scan(ctx, js, stream, subject, headersOnly, yield); err != nil {
@@ -33,49 +32,73 @@ func scan(ctx context.Context, js jetstream.JetStream, stream, subject string, h
 		return err
 	}
 	end := s.CachedInfo().State.LastSeq
-	c, err := s.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}, HeadersOnly: headersOnly})
+	for first := uint64(1); first <= end; {
+		cfg := jetstream.OrderedConsumerConfig{
+			FilterSubjects: []string{subject}, HeadersOnly: headersOnly, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first,
+		}
+		last, done, err := consume(ctx, js, s, cfg, end, yield)
+		if done || err != nil {
+			return err
+		}
+		// No message comes. What was left may have been deleted meanwhile, or the client library takes the next one for a
+		// status of its own and swallows it: that is what an empty body with a Status header does (nats.go v1.55.0).
+		m, err := Next(ctx, js, stream, subject, last+1)
+		switch {
+		case errors.Is(err, ErrNotFound), err == nil && m.Sequence > end:
+			return nil
+		case err != nil:
+			return err
+		}
+		if headersOnly {
+			m.Data = nil
+		}
+		if !yield(m, nil) {
+			return nil
+		}
+		first = m.Sequence + 1
+	}
+	return nil
+}
+
+// consume yields messages as fast as the server sends them. It is done when it has yielded the last one, or
+// the loop's body breaks; otherwise it stops when none comes, and last is the sequence of the last one so far.
+func consume(ctx context.Context, js jetstream.JetStream, s jetstream.Stream, cfg jetstream.OrderedConsumerConfig, end uint64,
+	yield func(*jetstream.RawStreamMsg, error) bool,
+) (last uint64, done bool, err error) {
+	c, err := s.OrderedConsumer(ctx, cfg)
 	if err != nil {
-		return err
+		return 0, false, err
 	}
 	defer func() { // else the server keeps it for minutes; nothing depends on the answer
-		_ = js.Conn().Publish(prefix(js)+"CONSUMER.DELETE."+stream+"."+c.CachedInfo().Name, nil)
+		_ = js.Conn().Publish(prefix(js)+"CONSUMER.DELETE."+s.CachedInfo().Config.Name+"."+c.CachedInfo().Name, nil)
 	}()
 	info, err := c.Info(ctx)
 	if err != nil || info.NumPending == 0 {
-		return err
+		return 0, true, err
 	}
 	it, err := c.Messages(jetstream.PullMaxMessages(500))
 	if err != nil {
-		return err
+		return 0, false, err
 	}
 	defer it.Stop()
-	last := uint64(0)
-	for {
+	for last = cfg.OptStartSeq - 1; ; {
 		m, err := next(ctx, it)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-			// What was left when the last message was sent may have been deleted since.
-			switch left, err := Next(ctx, js, stream, subject, last+1); {
-			case errors.Is(err, ErrNotFound), err == nil && left.Sequence > end:
-				return nil
-			case err != nil:
-				return err
-			}
-			continue
+			return last, false, nil
 		}
 		if err != nil {
-			return err
+			return last, false, err
 		}
 		meta, err := m.Metadata()
 		if err != nil {
-			return err
+			return last, false, err
 		}
-		if meta.Sequence.Stream > end {
-			return nil
+		if last = meta.Sequence.Stream; last > end {
+			return last, true, nil
 		}
-		last = meta.Sequence.Stream
-		raw := &jetstream.RawStreamMsg{Subject: m.Subject(), Sequence: meta.Sequence.Stream, Header: m.Headers(), Data: m.Data(), Time: meta.Timestamp}
-		if !yield(raw, nil) || meta.NumPending == 0 || meta.Sequence.Stream == end {
-			return nil
+		raw := &jetstream.RawStreamMsg{Subject: m.Subject(), Sequence: last, Header: m.Headers(), Data: m.Data(), Time: meta.Timestamp}
+		if !yield(raw, nil) || meta.NumPending == 0 || last == end {
+			return last, true, nil
 		}
 	}
 }

@@ -3,11 +3,13 @@ package jsapi_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/internal/jsapi"
@@ -130,6 +132,14 @@ func TestScanOfWhatIsDeleted(t *testing.T) {
 	publishMany(t, js, late, "s.late")
 	got := scan(t, js, "s.>", func(seq uint64) {
 		if seq == 1 {
+			natstest.Eventually(t, "the early ones to be on their way", func() bool {
+				for info := range s.ListConsumers(t.Context()).Info() {
+					if info.Delivered.Consumer == early {
+						return true
+					}
+				}
+				return false
+			})
 			if err := s.Purge(t.Context(), jetstream.WithPurgeSubject("s.late")); err != nil {
 				t.Fatal(err)
 			}
@@ -137,6 +147,42 @@ func TestScanOfWhatIsDeleted(t *testing.T) {
 	})
 	if len(got) != early {
 		t.Errorf("%d messages, want %d", len(got), early)
+	}
+}
+
+// A stored message that the client library takes for a status of its own does not hide those behind it.
+func TestScanOfStatus(t *testing.T) {
+	t.Parallel()
+	for _, headersOnly := range []bool{false, true} {
+		for what, at := range map[string]int{"first": 0, "in the middle": 2, "last": 4} {
+			t.Run(fmt.Sprint(what, ", headers only ", headersOnly), func(t *testing.T) {
+				t.Parallel()
+				js := natstest.Start(t).JetStream(t)
+				fill(t, js)
+				for i := range 5 {
+					if i != at {
+						publish(t, js, "s.a")
+						continue
+					}
+					msg := &nats.Msg{Subject: "s.a", Header: nats.Header{"Status": {"409"}, "Description": {"Consumer Deleted"}, "X-Subject": {"s.a"}}}
+					if _, err := js.PublishMsg(t.Context(), msg); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var got []uint64
+				for m, err := range jsapi.Scan(limited(t), js, "S", "s.a", headersOnly) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got = append(got, m.Sequence); m.Header.Get("X-Subject") != "s.a" || headersOnly && len(m.Data) > 0 {
+						t.Errorf("message %d: %+v", m.Sequence, m)
+					}
+				}
+				if want := []uint64{1, 2, 3, 4, 5}; !slices.Equal(got, want) {
+					t.Errorf("got %v, want %v", got, want)
+				}
+			})
+		}
 	}
 }
 
