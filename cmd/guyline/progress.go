@@ -28,7 +28,7 @@ func (b *aboveBar) Write(p []byte) (int, error) {
 // progress shows how far something is, on a terminal only.
 type progress struct{ above *aboveBar }
 
-// startProgress begins a bar; total -1 means that the end is not known.
+// startProgress begins a bar. A total that is not known yet is 1: for -1 the library starts a goroutine that never ends.
 func (a *app) startProgress(what string, total int64) progress {
 	if !isTerminal(a.stderr) {
 		return progress{}
@@ -38,7 +38,7 @@ func (a *app) startProgress(what string, total int64) progress {
 	a.above.bar = progressbar.NewOptions64(total,
 		progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
 		progressbar.OptionShowIts(), progressbar.OptionSetItsString("reports"), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(total > 0))
+		progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())
 	return progress{a.above}
 }
 

@@ -121,7 +121,7 @@ func (a *app) work(ctx context.Context, s *session, h consumer.Handler, t *tally
 
 // awaitEmpty calls finish when neither queue stores a report any more, and shows progress meanwhile.
 func (a *app) awaitEmpty(ctx context.Context, s *session, t *tally, finish func()) {
-	bar := a.startProgress("working", -1)
+	bar := a.startProgress("working", 1)
 	defer bar.end()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
