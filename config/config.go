@@ -24,6 +24,7 @@ import (
 	"github.com/guyline/guyline/consumer"
 	"github.com/guyline/guyline/embedded"
 	"github.com/guyline/guyline/extract"
+	"github.com/guyline/guyline/extract/source"
 	"github.com/guyline/guyline/report"
 )
 
@@ -53,6 +54,18 @@ type Config struct {
 	FileRoot string `envconfig:"FILE_ROOT" allowed:"a directory" desc:"that no file: source may leave; empty: the working directory"`
 	MaxBytes Bytes  `envconfig:"MAX_BYTES" default:"256MiB" allowed:"1B to 2047MiB" desc:"largest file of a report"`
 	CacheDir string `envconfig:"CACHE_DIR" allowed:"a directory" desc:"keeps the compiled PDF engine, 22 MB; empty: guyline in the user's cache directory"`
+
+	TempDir         string `envconfig:"TEMP_DIR" allowed:"a directory" desc:"for downloads in work; empty: the system's"`
+	AllowHosts      string `envconfig:"ALLOW_HOSTS" allowed:"host, host:port, *.suffix or *, comma-separated" desc:"where http, https and sftp URIs may lead, also to private addresses; empty or *: every public host"`
+	HostConcurrency int    `envconfig:"HOST_CONCURRENCY" default:"4" allowed:"1 to 1024" desc:"downloads from one host at once"`
+	S3Endpoint      string `envconfig:"S3_ENDPOINT" allowed:"a URL" desc:"of the S3 store, such as MinIO; empty: Amazon's. Credentials come from the usual AWS variables and files"`
+	S3Region        string `envconfig:"S3_REGION" allowed:"a region" desc:"of the S3 store; empty: asked from it"`
+	S3PathStyle     bool   `envconfig:"S3_PATH_STYLE" default:"false" allowed:"true, false" desc:"the S3 bucket is named in the path; always so with S3_ENDPOINT"`
+	SFTPUser        string `envconfig:"SFTP_USER" allowed:"a name" desc:"to log in with on SFTP servers; empty: no SFTP"`
+	SFTPKeyFile     string `envconfig:"SFTP_KEY_FILE" allowed:"a file" desc:"with an unencrypted private key"`
+	SFTPPassword    string `envconfig:"SFTP_PASSWORD" allowed:"a password" desc:"tried after key and agent (SSH_AUTH_SOCK)"`
+	SFTPKnownHosts  string `envconfig:"SFTP_KNOWN_HOSTS" allowed:"a file" desc:"with the keys of SFTP servers, as in ~/.ssh/known_hosts; empty: no SFTP"`
+	ExtractCommand  string `envconfig:"EXTRACT_COMMAND" allowed:"a program and its arguments" desc:"inspects files in place of the built-in PDF inspection"`
 
 	LogLevel  string `envconfig:"LOG_LEVEL" default:"info" allowed:"debug, info, warn, error" desc:"least severe log lines to print"`
 	LogFormat string `envconfig:"LOG_FORMAT" default:"auto" allowed:"auto, text, json" desc:"auto: coloured text on a terminal, JSON elsewhere"`
@@ -119,6 +132,7 @@ func (c *Config) validate() error {
 		{"SWEEP", c.Sweep >= 100*time.Millisecond},
 		{"REPLICAS", c.Replicas == 1 || c.Replicas > 1 && c.Replicas <= 5 && c.NATSURL != ""},
 		{"MAX_BYTES", c.MaxBytes >= 1 && c.MaxBytes < 1<<31},
+		{"HOST_CONCURRENCY", c.HostConcurrency >= 1 && c.HostConcurrency <= 1024},
 		{"LOG_LEVEL", level.UnmarshalText([]byte(c.LogLevel)) == nil},
 		{"LOG_FORMAT", c.LogFormat == "auto" || c.LogFormat == "text" || c.LogFormat == "json"},
 	} {
@@ -145,13 +159,18 @@ func wrong(name, value string) error {
 
 // Servers lists the addresses of GUYLINE_NATS_URL; none means the embedded store.
 func (c Config) Servers() []string {
-	addresses := strings.FieldsFunc(c.NATSURL, func(r rune) bool { return r == ',' || r == ' ' })
+	addresses := words(c.NATSURL)
 	for i, a := range addresses {
 		if !strings.Contains(a, "://") {
 			addresses[i] = "nats://" + a
 		}
 	}
 	return addresses
+}
+
+// words splits a list at commas and spaces.
+func words(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // Redacted is GUYLINE_NATS_URL fit to be shown: users, passwords and tokens are masked.
@@ -181,9 +200,24 @@ func (c Config) Consumer(version string) consumer.Config {
 	return out
 }
 
-// Extract is the configuration of the built-in extraction.
+// Extract is the configuration of fetching and inspecting.
 func (c Config) Extract() extract.Config {
-	return extract.Config{FileRoot: c.FileRoot, MaxBytes: int64(c.MaxBytes), CacheDir: c.CacheDir}
+	return extract.Config{
+		Source: source.Config{
+			FileRoot:        c.FileRoot,
+			MaxBytes:        int64(c.MaxBytes),
+			TempDir:         c.TempDir,
+			AllowHosts:      words(c.AllowHosts),
+			HostConcurrency: c.HostConcurrency,
+			S3:              source.S3{Endpoint: c.S3Endpoint, Region: c.S3Region, PathStyle: c.S3PathStyle},
+			SFTP: source.SFTP{
+				User: c.SFTPUser, KeyFile: c.SFTPKeyFile, AgentSocket: os.Getenv("SSH_AUTH_SOCK"),
+				Password: c.SFTPPassword, KnownHosts: c.SFTPKnownHosts,
+			},
+		},
+		CacheDir: c.CacheDir,
+		Command:  c.ExtractCommand,
+	}
 }
 
 // Embedded is the configuration of the embedded store.
@@ -200,14 +234,17 @@ type Var struct {
 	Meaning string `json:"meaning"`
 }
 
-// Vars lists every variable with its value; passwords in addresses are masked.
+// Vars lists every variable with its value; passwords are masked.
 func (c Config) Vars() []Var {
 	v := reflect.ValueOf(c)
 	var out []Var
 	for f := range v.Type().Fields() {
 		value := fmt.Sprint(v.FieldByIndex(f.Index).Interface())
-		if f.Name == "NATSURL" {
+		switch {
+		case f.Name == "NATSURL":
 			value = c.Redacted()
+		case f.Name == "SFTPPassword" && value != "":
+			value = "***"
 		}
 		out = append(out, Var{prefix + "_" + f.Tag.Get("envconfig"), value, f.Tag.Get("default"), f.Tag.Get("allowed"), f.Tag.Get("desc")})
 	}

@@ -88,6 +88,8 @@ func TestWrongValues(t *testing.T) {
 		{"GUYLINE_SWEEP=0s", `GUYLINE_SWEEP is "0s"`},
 		{"GUYLINE_REPLICAS=3", `GUYLINE_REPLICAS is "3", allowed: 1 to 5; 1 with the embedded store`},
 		{"GUYLINE_MAX_BYTES=2GiB", `GUYLINE_MAX_BYTES is "2GiB"`},
+		{"GUYLINE_HOST_CONCURRENCY=0", `GUYLINE_HOST_CONCURRENCY is "0", allowed: 1 to 1024`},
+		{"GUYLINE_S3_PATH_STYLE=maybe", `GUYLINE_S3_PATH_STYLE is "maybe", allowed: true, false`},
 		{"GUYLINE_SYNC=never", `GUYLINE_SYNC is "never", allowed: always, interval`},
 		{"GUYLINE_LOG_LEVEL=loud", `GUYLINE_LOG_LEVEL is "loud"`},
 		{"GUYLINE_LOG_FORMAT=xml", `GUYLINE_LOG_FORMAT is "xml"`},
@@ -105,7 +107,7 @@ func TestWrongValues(t *testing.T) {
 }
 
 func TestSecretsAreMasked(t *testing.T) {
-	c, err := load(t, "GUYLINE_NATS_URL=nats://user:secret@a:4222, b:4222,tls://secret@c")
+	c, err := load(t, "GUYLINE_NATS_URL=nats://user:secret@a:4222, b:4222,tls://secret@c", "GUYLINE_SFTP_PASSWORD=secret")
 	if err != nil {
 		t.Fatal(err)
 	}

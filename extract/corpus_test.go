@@ -2,73 +2,15 @@ package extract
 
 import (
 	"bytes"
-	"context"
 	"encoding/csv"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
-
-	"github.com/guyline/guyline/report"
 )
 
-// sharedEngine is opened once for all tests of this package. The race detector slows it, so it has more time.
-var sharedEngine = sync.OnceValues(func() (*engine, error) {
-	e, err := openEngine(context.Background(), DefaultCacheDir(), slog.Default())
-	if err == nil {
-		e.limit = 2 * time.Minute
-	}
-	return e, err
-})
-
 const bomb = "bomb-objstm-1gib.pdf" // takes seconds
-
-// TestWarm leaves the compiled engine in the cache, which all test binaries share: make warm runs it alone, without
-// the race detector.
-func TestWarm(t *testing.T) {
-	_, err := sharedEngine()
-	must(t, err)
-}
-
-// at is an extractor with dir as its file root.
-func at(t testing.TB, dir string) *Extractor {
-	t.Helper()
-	engine, err := sharedEngine()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		t.Fatal(err)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { root.Close() })
-	return &Extractor{root, dir, 256 << 20, engine}
-}
-
-// verdict is what Extract says of a path: "accept:<pages>" or "<kind>:<code>".
-func verdict(t testing.TB, x *Extractor, uri string) (string, error) {
-	t.Helper()
-	result, err := x.Extract(t.Context(), report.Event{SiteID: "TWR-8842", SourceURI: uri})
-	if err != nil {
-		e := report.Classify(err)
-		return fmt.Sprintf("%v:%s", e.Kind, e.Code), err
-	}
-	var facts Facts
-	if err := json.Unmarshal(result, &facts); err != nil {
-		t.Fatalf("%s: %v", uri, err)
-	}
-	return fmt.Sprintf("accept:%d", facts.Pages), nil
-}
 
 // manifest reads a table whose first line names its columns.
 func manifest(t testing.TB, path string) []map[string]string {
@@ -163,41 +105,4 @@ func allowed(t *testing.T, path string, row map[string]string) []string {
 		return refusals
 	}
 	return []string{row["expected"]}
-}
-
-func FuzzInspect(f *testing.F) {
-	for _, row := range manifest(f, "testdata/corpus/manifest.tsv") {
-		b, err := os.ReadFile(filepath.Join("testdata/corpus", row["file"]))
-		if err != nil {
-			f.Fatal(err)
-		}
-		if row["file"] != bomb {
-			f.Add(b)
-		}
-	}
-	engine, err := sharedEngine()
-	if err != nil {
-		f.Fatal(err)
-	}
-	codes := []report.Code{report.CodeMalformedPDF, report.CodeNoPages, report.CodeEncrypted,
-		report.CodeKilledMemory, report.CodeKilledTime, report.CodeCrashed}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		doc, err := engine.inspect(t.Context(), bytes.NewReader(b), int64(len(b)))
-		if err == nil {
-			if doc.pages < 1 {
-				t.Fatalf("accepted with %d pages", doc.pages)
-			}
-			facts := newFacts(report.Event{}, &file{size: int64(len(b))}, "", doc)
-			if _, err := report.NewResult(facts); err != nil {
-				t.Fatal(err)
-			}
-			return
-		}
-		if e := report.Classify(err); e.Kind != report.KindPoison || !slices.Contains(codes, e.Code) || strings.Contains(err.Error(), "\n") {
-			t.Fatalf("%v %s: %v", e.Kind, e.Code, err)
-		}
-		if _, ok := errors.AsType[*report.Error](err); !ok {
-			t.Fatalf("no kind: %v", err)
-		}
-	})
 }

@@ -1,42 +1,53 @@
 // Package extract does the work on one report: from a source URI to bytes, from bytes to what the PDF says.
 //
-// [Open] prepares an [Extractor] before any report is taken: it opens the file root and compiles the PDF
-// engine, or loads it compiled from the cache directory. [Extractor.Extract] then fits consumer.Handler. Its
-// result is [Facts], one JSON object:
+// [Open] prepares an [Extractor] before any report is taken: it opens the sources and starts the first extraction
+// process, which compiles the PDF engine, or loads it compiled from the cache directory. [Extractor.Extract] then fits
+// consumer.Handler. Its result is [Facts], one JSON object:
 //
 //	{"version": 1, "site_id": "TWR-8842", "pages": 12, "bytes": 48123, "sha256": "9f86d0...",
 //	 "pdf_version": "1.7", "title": "Quarterly inspection", "producer": "LibreOffice 7.4",
-//	 "created": "2026-04-01T08:30:00Z"}
+//	 "created": "2026-04-01T08:30:00Z", "encrypted": false, "needs_ocr": false,
+//	 "text_lengths": [1874, 2310, 512], "first_page_text": "Tower TWR-8842, second quarter ..."}
 //
 // # The path of a report
 //
-// A source URI is first turned into a path below the file root; nothing outside it is ever opened, however it
-// is spelled and whatever symbolic links say, since every open goes through an [os.Root]. Plain paths and file:
-// URIs are understood; a scheme without a fetcher is poison. The file is opened without waiting (a fifo must
-// not hold a worker), and only a regular file of at most MaxBytes is read on.
+// Package source fetches the file: opened in place below the file root, or downloaded to a temporary file. Its size and
+// SHA-256 are known then. Three things are decided on the bytes before anything parses them. "%PDF-" must occur in the
+// first 1,024: whatever a server called the file, a login page is not a PDF, and the reason says what came instead. The
+// SHA-256 is compared with the event's. And the last 1,024 bytes are searched for "%%EOF".
 //
-// Three things are decided on the bytes before the engine sees them. "%PDF-" must occur in the first 1,024
-// bytes; whatever a server called the file, a login page is not a PDF. The SHA-256 is computed in one streamed
-// pass and compared with the event's. And the last 1,024 bytes are searched for "%%EOF".
+// Package child then passes the open file to one of its processes, in which package pdf asks PDFium. This process never
+// parses a byte of it, nor reads it into memory. With [Config.Command] package command runs an extractor of the
+// operator's own instead, whose result is taken as it is; its files need not be PDFs.
 //
-// The engine is PDFium, compiled to WebAssembly and run by wazero in this process: no cgo, no file system, no
-// network, at most 128 MiB of memory for one file. Each file gets a new instance that is thrown away
-// afterwards, so a file can spoil nothing but its own inspection. A file is a report if PDFium opens it, counts at
-// least one page and can load the first: a page count alone may be a claim that the file cannot keep.
+//	source    URI -> open file, its size and SHA-256
+//	pdf       open file -> what PDFium says; runs in the process
+//	child     the processes: a pool, one per CPU; what their deaths mean
+//	limits    what a process may use, and that it does not outlive the worker
+//	command   an extractor in any language
 //
 // # Broken or not yet whole
 //
-// A half-uploaded file looks like a corrupt one, so the difference is looked for before a report is given up.
-// These are transient (still-uploading): an empty file, a name that ends in .part, .filepart or .tmp, a file
-// whose size or modification time changed while it was read, and a file that PDFium rejects (or whose SHA-256
-// is wrong) while it has no "%%EOF" near its end. Everything else that PDFium rejects is poison at once, with a
-// code of package report that says why.
+// A half-uploaded file looks like a corrupt one, so the difference is looked for before a report is given up. These are
+// transient (still-uploading): what package source finds still growing, a file that changed while it was inspected,
+// and a PDF that is rejected as malformed or without pages, or whose SHA-256 is wrong, while it has no "%%EOF"
+// near its end. Everything else that is rejected is poison at once, with a code of package report that says why.
 //
 // # Limits
 //
-// As many files are inspected at once as there are CPUs; further calls wait their turn as long as their
-// context lasts. An inspection that takes longer than 20 seconds is killed (killed-time). Its memory is bounded
-// too (killed-memory); an engine that dies for another reason is crashed. All three are poison: the
-// same bytes would do it again. A context that ends, while waiting or working, is no verdict: its error is
-// returned plainly. Files are never read into memory whole.
+// Downloads and inspections have separate limits: as many files are inspected at once as there are CPUs, and further
+// reports wait for a process as long as their context lasts, while others download. A context that ends, while
+// waiting or working, is no verdict: its error is returned plainly.
+//
+// # In a program of your own
+//
+// The extraction processes are the running program, started with the argument "extract-child". Call [Child] first
+// thing in main when it is there:
+//
+//	if len(os.Args) > 1 && os.Args[1] == "extract-child" {
+//		if err := extract.Child(context.Background(), os.Args[2:]); err != nil {
+//			log.Fatal(err)
+//		}
+//		return
+//	}
 package extract

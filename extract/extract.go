@@ -2,20 +2,31 @@ package extract
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 
+	"github.com/guyline/guyline/extract/child"
+	"github.com/guyline/guyline/extract/command"
+	"github.com/guyline/guyline/extract/source"
 	"github.com/guyline/guyline/report"
 )
 
-// Config says where reports are and how large they may be.
+// Config says where reports come from and how they are inspected.
 type Config struct {
-	FileRoot string // the directory that no read leaves; empty = the working directory
-	MaxBytes int64  // the largest file, in bytes, up to 2 GiB - 1; 0 = 256 MiB
-	CacheDir string // keeps the compiled PDF engine, 22 MB; empty = compile at every start
+	Source   source.Config
+	CacheDir string // keeps the compiled PDF engine, 22 MB; empty = compile for each process
+	Command  string // an extractor in place of the built-in inspection, see package command; empty = none
+
+	// Self is the program and arguments that run [Child] with the arguments that follow. Nil is this program's own file with
+	// the argument "extract-child"; a program of your own calls Child when it is started like that.
+	Self []string
 }
+
+const hidden = "extract-child" // the argument that makes this program an extraction process
 
 // DefaultCacheDir is the directory guyline in the user's cache directory, or empty if the system knows none.
 // The program and all tests share it: one compilation serves them all.
@@ -29,79 +40,94 @@ func DefaultCacheDir() string {
 
 // Extractor reads reports. Its methods may be called from many goroutines.
 type Extractor struct {
-	root     *os.Root
-	dir      string // absolute path of root
-	maxBytes int64
-	engine   *engine
+	sources *source.Sources
+	pool    *child.Pool      // nil with a command
+	command *command.Command // nil without
 }
 
-// Open opens the file root and prepares the PDF engine. With a cold cache that takes several seconds, which
-// it announces in the log; it cannot be interrupted. ctx bounds nothing else: stopping it later does not
-// stop inspections. Call [Extractor.Close] after the last Extract has returned.
+// Open checks the configuration and starts the first extraction process. With a cold cache that takes several seconds,
+// which it announces in the log. Stopping ctx later does not stop inspections. Call [Extractor.Close] after the
+// last Extract has returned.
 func Open(ctx context.Context, cfg Config, log *slog.Logger) (*Extractor, error) {
-	if cfg.MaxBytes == 0 {
-		cfg.MaxBytes = 256 << 20
+	if cfg.Self == nil {
+		if len(os.Args) > 1 && os.Args[1] == hidden { // or each process would start another
+			return nil, errors.New("extract: this process was started to inspect files; call extract.Child first thing in main")
+		}
+		self, err := self()
+		if err != nil {
+			return nil, fmt.Errorf("extract: find this program's own file: %w", err)
+		}
+		cfg.Self = []string{self, hidden}
 	}
-	if cfg.MaxBytes < 1 || cfg.MaxBytes > 1<<31-1 {
-		return nil, fmt.Errorf("extract: the largest file is set to %d bytes, allowed are 1 to %d", cfg.MaxBytes, 1<<31-1)
+	// Absolute, as the processes are not told the working directory.
+	if cfg.CacheDir != "" {
+		var err error
+		if cfg.CacheDir, err = filepath.Abs(cfg.CacheDir); err != nil {
+			return nil, fmt.Errorf("extract: find the cache directory: %w", err)
+		}
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("extract: open: %w", err)
-	}
-	dir, err := filepath.Abs(cfg.FileRoot)
+	sources, err := source.Open(cfg.Source, log)
 	if err != nil {
-		return nil, fmt.Errorf("extract: find the file root: %w", err)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("extract: open the file root: %w; create it or choose another", err)
-	}
-	engine, err := openEngine(ctx, cfg.CacheDir, log)
-	if err != nil {
-		root.Close()
 		return nil, fmt.Errorf("extract: %w", err)
 	}
-	return &Extractor{root, dir, cfg.MaxBytes, engine}, nil
-}
-
-// Close frees the PDF engine and the file root.
-func (x *Extractor) Close() error {
-	err := x.engine.close()
-	if rootErr := x.root.Close(); err == nil {
-		err = rootErr
+	x := &Extractor{sources: sources}
+	if cfg.Command != "" {
+		x.command, err = command.New(command.Config{Line: cfg.Command, Exec: with(cfg.Self, "exec")})
+	} else {
+		x.pool, err = child.Open(ctx, child.Config{Command: with(cfg.Self, "inspect", cfg.CacheDir)}, log)
 	}
 	if err != nil {
+		return nil, fmt.Errorf("extract: %w", errors.Join(err, sources.Close()))
+	}
+	return x, nil
+}
+
+// self is this program's own file. On Linux it is one that stays the same when an update replaces the program.
+func self() (string, error) {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe", nil
+	}
+	return os.Executable()
+}
+
+func with(command []string, args ...string) []string {
+	return append(append([]string{}, command...), args...)
+}
+
+// Close ends the extraction processes, which have nothing to do any more, and then frees the sources they read from.
+func (x *Extractor) Close() error {
+	var err error
+	if x.pool != nil {
+		err = x.pool.Close()
+	}
+	if err := errors.Join(err, x.sources.Close()); err != nil {
 		return fmt.Errorf("extract: close: %w", err)
 	}
 	return nil
 }
 
-// Extract fetches and inspects one report. The result is [Facts]. An error has a kind and code of package report;
-// if ctx has ended it is ctx's error, whatever else went wrong.
+// Extract fetches and inspects one report. The result is [Facts], or what the command prints. An error has a kind and code of
+// package report; if ctx has ended it is ctx's error, whatever else went wrong.
 func (x *Extractor) Extract(ctx context.Context, ev report.Event) (report.Result, error) {
-	facts, err := x.facts(ctx, ev)
+	result, err := x.extract(ctx, ev)
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("extract %s: %w", report.RedactURI(ev.SourceURI), err)
 	}
-	return report.NewResult(facts)
+	return result, nil
 }
 
-func (x *Extractor) facts(ctx context.Context, ev report.Event) (Facts, error) {
-	path, err := pathBelow(x.dir, ev.SourceURI)
+func (x *Extractor) extract(ctx context.Context, ev report.Event) (report.Result, error) {
+	f, err := x.sources.Fetch(ctx, ev.SourceURI)
 	if err != nil {
-		return Facts{}, err
-	}
-	f, err := openFile(x.root, path, x.maxBytes)
-	if err != nil {
-		return Facts{}, err
+		return nil, err
 	}
 	defer f.Close()
-	facts, err := x.inspect(ctx, f, ev)
-	if changed := f.settled(); changed != nil {
-		return Facts{}, changed
+	result, err := x.inspect(ctx, f, ev)
+	if changed := f.Settled(ctx); changed != nil {
+		return nil, changed // a verdict on a file that changes would be a verdict on nothing
 	}
-	return facts, err
+	return result, err
 }

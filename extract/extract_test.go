@@ -4,46 +4,20 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/guyline/guyline/extract/source"
 	"github.com/guyline/guyline/report"
 )
-
-const good = "testdata/corpus/format-corpus-libreoffice-simple.pdf" // 1 page
-
-func write(t *testing.T, path string, b []byte) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func read(t *testing.T, path string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func TestFacts(t *testing.T) {
 	t.Parallel()
@@ -53,7 +27,8 @@ func TestFacts(t *testing.T) {
 	result, err := at(t, filepath.Dir(good)).Extract(t.Context(), event)
 	must(t, err)
 	want := `{"version":1,"site_id":"TWR 1","pages":1,"bytes":18847,"sha256":"` + hex.EncodeToString(sum[:]) +
-		`","pdf_version":"1.4","producer":"LibreOffice 3.5","created":"2012-09-19T11:14:51Z"}`
+		`","pdf_version":"1.4","producer":"LibreOffice 3.5","created":"2012-09-19T11:14:51Z","encrypted":false,` +
+		`"needs_ocr":false,"text_lengths":[48],"first_page_text":"This is simple document, created in Open Office."}`
 	if diff := cmp.Diff(want, string(result)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -63,23 +38,25 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	write(t, filepath.Join(root, "a.pdf"), read(t, good))
+	here := source.Config{FileRoot: root}
 	for _, tt := range []struct {
 		cfg  Config
 		want string
 	}{
-		{Config{FileRoot: filepath.Join(root, "none")}, "no such file or directory"},
-		{Config{FileRoot: filepath.Join(root, "a.pdf")}, "not a directory"},
-		{Config{FileRoot: root, MaxBytes: 1 << 31}, "allowed are 1 to 2147483647"},
-		{Config{FileRoot: root, MaxBytes: -1}, "allowed are 1 to 2147483647"},
-		{Config{FileRoot: root, CacheDir: filepath.Join(root, "a.pdf")}, "cache"},
+		{Config{Source: source.Config{FileRoot: filepath.Join(root, "none")}}, "no such file or directory"},
+		{Config{Source: source.Config{FileRoot: root, MaxBytes: -1}}, "must be above 0"},
+		{Config{Source: here, CacheDir: filepath.Join(root, "a.pdf")}, "cache"},
+		{Config{Source: here, Self: []string{filepath.Join(root, "none")}}, "no such file or directory"},
+		{Config{Source: here, Self: []string{"/proc/self/exe", "-test.run=^$"}}, "start an extraction process"},
+		{Config{Source: here, Command: "none-of-this-name"}, "find the extractor"},
 	} {
-		if _, err := Open(t.Context(), tt.cfg, slog.Default()); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := Open(t.Context(), tt.cfg, slog.Default()); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%+v: got %v, want %q", tt.cfg, err, tt.want)
 		}
 	}
 	// Stopping the program does not stop inspections under way.
 	ctx, cancel := context.WithCancel(t.Context())
-	x, err := Open(ctx, Config{FileRoot: root, CacheDir: DefaultCacheDir()}, slog.Default())
+	x, err := Open(ctx, Config{Source: here, CacheDir: DefaultCacheDir()}, slog.Default())
 	must(t, err)
 	cancel()
 	if got, err := verdict(t, x, "a.pdf"); got != "accept:1" {
@@ -88,29 +65,77 @@ func TestOpen(t *testing.T) {
 	must(t, x.Close())
 }
 
-func TestParseDate(t *testing.T) {
+func TestCommand(t *testing.T) {
 	t.Parallel()
-	for in, want := range map[string]string{
-		"":                        "0001-01-01T00:00:00Z",
-		"yesterday":               "0001-01-01T00:00:00Z",
-		"D:20261301":              "0001-01-01T00:00:00Z",
-		"D:20260401083000-99'99'": "0001-01-01T00:00:00Z",
-		"D:00000101000000+05'00'": "0001-01-01T00:00:00Z",
-		"D:2026":                  "2026-01-01T00:00:00Z",
-		"D:20210729":              "2021-07-29T00:00:00Z",
-		"20260401083000":          "2026-04-01T08:30:00Z",
-		"D:20260401083000Z":       "2026-04-01T08:30:00Z",
-		"D:20151212184957Z00'00'": "2015-12-12T18:49:57Z",
-		"D:20260401083000-05'00'": "2026-04-01T13:30:00Z",
-		"D:20260401083000+05'30":  "2026-04-01T03:00:00Z",
-		"D:20260401083000+02":     "2026-04-01T06:30:00Z",
+	root := t.TempDir()
+	write(t, filepath.Join(root, "a.doc"), []byte("no PDF, which is the command's business"))
+	x, err := Open(t.Context(), Config{Source: source.Config{FileRoot: root}, Command: "cat"}, slog.Default())
+	must(t, err)
+	defer x.Close()
+	result, err := x.Extract(t.Context(), report.Event{SiteID: "a", SourceURI: "a.doc"})
+	if want := `{"site_id":"a","source_uri":"a.doc"}`; err != nil || strings.TrimSpace(string(result)) != want {
+		t.Errorf("got %s (%v), want %s", result, err, want)
+	}
+	_, err = x.Extract(t.Context(), report.Event{SiteID: "a", SourceURI: "a.doc", SHA256: strings.Repeat("0", 64)})
+	if e := report.Classify(err); e.Kind != report.KindPoison || e.Code != report.CodeSHA256Mismatch {
+		t.Errorf("another file than published: %v", err)
+	}
+}
+
+func TestSHA256(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	pdf := read(t, good)
+	write(t, filepath.Join(root, "whole.pdf"), pdf)
+	write(t, filepath.Join(root, "half.pdf"), pdf[:len(pdf)/2])
+	x := at(t, root)
+	for uri, want := range map[string]report.Code{"whole.pdf": report.CodeSHA256Mismatch, "half.pdf": report.CodeStillUploading} {
+		_, err := x.Extract(t.Context(), report.Event{SiteID: "a", SourceURI: uri, SHA256: strings.Repeat("0", 64)})
+		if got := report.Classify(err).Code; err == nil || got != want {
+			t.Errorf("%s: got %v, want %s", uri, err, want)
+		}
+	}
+}
+
+// What a file is, its bytes say, not the server; and what came instead is in the reason.
+func TestDownloads(t *testing.T) {
+	t.Parallel()
+	pdf := read(t, good)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/pdf")
+		switch r.URL.Path {
+		case "/page.pdf":
+			fmt.Fprint(w, "<html>Please sign in</html>")
+		case "/report.html":
+			w.Header().Set("Content-Type", "text/html")
+			w.Write(pdf)
+		case "/half.pdf":
+			w.Write(pdf[:len(pdf)/2])
+		}
+	}))
+	t.Cleanup(server.Close)
+	temp := t.TempDir()
+	cfg := Config{Source: source.Config{FileRoot: temp, TempDir: temp, AllowHosts: []string{"127.0.0.1"}}, CacheDir: DefaultCacheDir()}
+	x, err := Open(t.Context(), cfg, slog.Default())
+	must(t, err)
+	defer x.Close()
+	for path, want := range map[string]string{
+		"/page.pdf": "poison:not-a-pdf", "/report.html": "accept:1", "/half.pdf": "transient:still-uploading",
 	} {
-		if got := parseDate(in).Format(time.RFC3339); got != want {
-			t.Errorf("%q: got %s, want %s", in, got, want)
+		got, err := verdict(t, x, server.URL+path+"?token=secret")
+		if got != want || err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %s (%v), want %s", path, got, err, want)
 		}
-		if _, err := json.Marshal(parseDate(in)); err != nil {
-			t.Errorf("%q: %v", in, err)
+		for _, part := range []string{"200", "application/pdf", "text/html", `"<html>Please sign in</html>"`} {
+			if path == "/page.pdf" && !strings.Contains(err.Error(), part) {
+				t.Errorf("%v: lacks %s", err, part)
+			}
 		}
+	}
+	left, err := os.ReadDir(temp)
+	must(t, err)
+	if len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }
 

@@ -1,9 +1,11 @@
 package extract
 
 import (
-	"strings"
+	"slices"
 	"time"
 
+	"github.com/guyline/guyline/extract/pdf"
+	"github.com/guyline/guyline/extract/source"
 	"github.com/guyline/guyline/report"
 )
 
@@ -11,8 +13,8 @@ import (
 // it changes when one changes its meaning or goes.
 const FactsVersion = 1
 
-// Facts is what a report's file says. Text fields are one line of at most 1,024 bytes, written by whoever
-// made the file: proof of nothing.
+// Facts is what a report's file says: JSON of less than 40 KiB, whatever the file. Text fields are one line of at most
+// 1,024 bytes if nothing else is said, written by whoever made the file: proof of nothing.
 type Facts struct {
 	Version    int       `json:"version"`               // [FactsVersion]
 	SiteID     string    `json:"site_id"`               // of the event
@@ -23,52 +25,29 @@ type Facts struct {
 	Title      string    `json:"title,omitempty"`
 	Producer   string    `json:"producer,omitempty"` // the program that wrote the PDF
 	Created    time.Time `json:"created,omitzero"`   // in UTC; a time that names no zone is taken as UTC
+	Encrypted  bool      `json:"encrypted"`          // although it opens without a password
+
+	NeedsOCR      bool   `json:"needs_ocr"`                 // no page that was looked at has a text layer
+	TextLengths   []int  `json:"text_lengths"`              // characters in the text layer of each page, with spaces, from the first page on
+	TextPartial   bool   `json:"text_partial,omitempty"`    // text_lengths ends early: after 1,000 pages or some 3 seconds, or at a page that fails
+	FirstPageText string `json:"first_page_text,omitempty"` // the first page's text, at most 2,048 bytes
 }
 
-// document is the part of the facts that only the PDF engine can tell.
-type document struct {
-	pages    int
-	version  string
-	title    string
-	producer string
-	created  string // as written in the file
-}
-
-func newFacts(ev report.Event, f *file, sha256 string, d document) Facts {
+func newFacts(ev report.Event, f *source.File, d pdf.Document) Facts {
 	return Facts{
-		Version:    FactsVersion,
-		SiteID:     ev.SiteID,
-		Pages:      d.pages,
-		Bytes:      f.size,
-		SHA256:     sha256,
-		PDFVersion: d.version,
-		Title:      report.Clean(d.title),
-		Producer:   report.Clean(d.producer),
-		Created:    parseDate(d.created),
+		Version:       FactsVersion,
+		SiteID:        ev.SiteID,
+		Pages:         d.Pages,
+		Bytes:         f.Size,
+		SHA256:        f.SHA256,
+		PDFVersion:    d.Version,
+		Title:         d.Title,
+		Producer:      d.Producer,
+		Created:       d.Created,
+		Encrypted:     d.Encrypted,
+		NeedsOCR:      !slices.ContainsFunc(d.TextLengths, func(n int) bool { return n > 0 }),
+		TextLengths:   d.TextLengths,
+		TextPartial:   d.TextPartial,
+		FirstPageText: d.FirstPageText,
 	}
-}
-
-// parseDate reads a PDF date, D:YYYYMMDDHHmmSS+HH'mm', of which everything after the year may be missing. It
-// returns the zero time for anything else.
-func parseDate(s string) time.Time {
-	s = strings.ReplaceAll(strings.TrimPrefix(s, "D:"), "'", "")
-	zone := strings.TrimLeft(s, "0123456789")
-	layout, digits := "20060102150405", s[:len(s)-len(zone)]
-	if len(digits) < 4 || len(digits) > len(layout) {
-		return time.Time{}
-	}
-	layout = layout[:len(digits)]
-	switch {
-	case zone == "" || zone[0] == 'Z':
-		zone = ""
-	case len(zone) == 3: // hours only
-		layout += "-07"
-	default:
-		layout += "-0700"
-	}
-	t, err := time.Parse(layout, digits+zone)
-	if err != nil || t.UTC().Year() < 1 || t.UTC().Year() > 9999 { // what JSON can write
-		return time.Time{}
-	}
-	return t.UTC()
 }

@@ -2,84 +2,73 @@ package extract
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 
+	"github.com/guyline/guyline/extract/source"
 	"github.com/guyline/guyline/report"
 )
 
-// inspect decides on an open file, from the cheapest look to the dearest.
-func (x *Extractor) inspect(ctx context.Context, f *file, ev report.Event) (Facts, error) {
-	if err := checkHeader(f); err != nil {
-		return Facts{}, err
-	}
-	sum, err := digest(ctx, f)
+// inspect decides on a fetched file, from the cheapest look to the dearest.
+func (x *Extractor) inspect(ctx context.Context, f *source.File, ev report.Event) (report.Result, error) {
+	head, tail, err := edges(f)
 	if err != nil {
-		return Facts{}, err
+		return nil, err
 	}
-	if ev.SHA256 != "" && !strings.EqualFold(ev.SHA256, sum) {
-		return Facts{}, orIncomplete(f, report.Poison(report.CodeSHA256Mismatch,
-			fmt.Errorf("the file's SHA-256 is %s, but the event says %s; deliver the file that was published", sum, strings.ToLower(ev.SHA256))))
+	isPDF, whole := bytes.Contains(head, []byte("%PDF-")), bytes.Contains(tail, []byte("%%EOF"))
+	if !isPDF && x.command == nil {
+		return nil, notAPDF(f, head)
 	}
-	doc, err := x.engine.inspect(ctx, f, f.size)
+	if ev.SHA256 != "" && !strings.EqualFold(ev.SHA256, f.SHA256) {
+		return nil, orIncomplete(isPDF && !whole, report.Poison(report.CodeSHA256Mismatch,
+			fmt.Errorf("the file's SHA-256 is %s, but the event says %s; deliver the file that was published", f.SHA256, strings.ToLower(ev.SHA256))))
+	}
+	if x.command != nil {
+		return x.command.Inspect(ctx, ev, f.File)
+	}
+	doc, err := x.pool.Inspect(ctx, f.File, f.Size)
 	switch report.Classify(err).Code {
 	case report.CodeMalformedPDF, report.CodeNoPages:
-		err = orIncomplete(f, err)
+		err = orIncomplete(!whole, err)
 	}
 	if err != nil {
-		return Facts{}, err
+		return nil, err
 	}
-	return newFacts(ev, f, sum, doc), nil
+	return report.NewResult(newFacts(ev, f, doc))
 }
 
-// checkHeader wants "%PDF-" near the beginning.
-func checkHeader(f *file) error {
-	head, err := f.head()
-	if err != nil {
-		return err
+// edgeSize is how much of a file's beginning and end is searched for its marks, in bytes.
+const edgeSize = 1024
+
+func edges(f *source.File) (head, tail []byte, err error) {
+	head, tail = make([]byte, min(edgeSize, f.Size)), make([]byte, min(edgeSize, f.Size))
+	_, err = f.ReadAt(head, 0)
+	if err == nil {
+		_, err = f.ReadAt(tail, f.Size-int64(len(tail)))
 	}
-	if bytes.Contains(head, []byte("%PDF-")) {
-		return nil
+	if err != nil && err != io.EOF {
+		return nil, nil, report.Transient(report.CodeConnection, fmt.Errorf("the storage failed while the file was read: %w", err))
 	}
+	return head, tail, nil
+}
+
+// notAPDF says what came instead.
+func notAPDF(f *source.File, head []byte) error {
 	kind, _, _ := strings.Cut(http.DetectContentType(head), ";")
 	return report.Poison(report.CodeNotAPDF,
-		fmt.Errorf(`no "%%PDF-" in the first %d bytes; it looks like %s and begins %.40q; deliver the PDF itself`, edgeSize, kind, head))
+		fmt.Errorf(`no "%%PDF-" in the first %d bytes; what came is %s, looks like %s and begins %.40q; deliver the PDF itself`,
+			edgeSize, cmp.Or(f.Came, "a file"), kind, head))
 }
 
-// orIncomplete turns a poisonous verdict into a transient one if the file has no "%%EOF" near its end: it may
-// be an upload under way.
-func orIncomplete(f *file, verdict error) error {
-	tail, err := f.tail()
-	if err != nil {
-		return err
-	}
-	if bytes.Contains(tail, []byte("%%EOF")) {
+// orIncomplete turns a poisonous verdict into a transient one if the file may be an upload under way.
+func orIncomplete(incomplete bool, verdict error) error {
+	if !incomplete {
 		return verdict
 	}
 	return report.Transient(report.CodeStillUploading,
 		fmt.Errorf(`maybe incomplete, as "%%%%EOF" is missing at its end: %s`, verdict))
-}
-
-// digest is the file's SHA-256 in hex.
-func digest(ctx context.Context, f *file) (string, error) {
-	h, r := sha256.New(), io.NewSectionReader(f, 0, f.size)
-	for read := int64(0); read < f.size; {
-		if err := ctx.Err(); err != nil {
-			return "", err
-		}
-		n, err := io.CopyN(h, r, min(1<<20, f.size-read))
-		read += n
-		switch {
-		case err == io.EOF:
-			return "", report.Transient(report.CodeShortRead, fmt.Errorf("only %d of the file's %d bytes could be read", read, f.size))
-		case err != nil:
-			return "", fileError(err)
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

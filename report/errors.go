@@ -33,8 +33,22 @@ const (
 	CodeUnknownSite       Code = "unknown-site"       // the site registry does not know the site
 	CodeOutsideRoot       Code = "outside-root"       // the path leaves the worker's file root
 	CodeUnsupportedScheme Code = "unsupported-scheme" // no fetcher for this kind of URI
+	CodeCredentialsInURI  Code = "credentials-in-uri" // the URI carries a user name or password
+	CodeRefusedAddress    Code = "refused-address"    // a host, address or redirect that the worker may not follow
+	CodeTooManyRedirects  Code = "too-many-redirects"
+	CodeBadRequest        Code = "bad-request" // the source will never answer such a request
 	CodeNotFound          Code = "not-found"
+	CodeGone              Code = "gone" // the source says that it will not come back
+	CodeArchived          Code = "archived"
 	CodeForbidden         Code = "forbidden"
+	CodeLinkExpired       Code = "link-expired"     // a signed link whose time is over
+	CodeUnauthorized      Code = "unauthorized"     // the worker's credentials are missing or wrong
+	CodeNoSuchBucket      Code = "no-such-bucket"   // missing, or in another region
+	CodeNoSuchHost        Code = "no-such-host"     // its name does not resolve
+	CodeBadCertificate    Code = "bad-certificate"  // TLS with the host cannot be trusted or set up
+	CodeHostKey           Code = "host-key"         // the SSH host's key is unknown, or not the known one
+	CodeClockSkew         Code = "clock-skew"       // the worker's clock and the source's differ
+	CodeOutOfResources    Code = "out-of-resources" // the worker lacks disk, memory or file descriptors
 	CodeTooLarge          Code = "too-large"
 	CodeNotAPDF           Code = "not-a-pdf"
 	CodeMalformedPDF      Code = "malformed-pdf"
@@ -53,6 +67,8 @@ const (
 	CodePanic             Code = "panic"
 	CodeResultTooLarge    Code = "result-too-large"
 	CodeInvalidResult     Code = "invalid-result" // the handler returned something that is not a JSON object
+	CodeRejected          Code = "rejected"       // an extractor of the operator's own refuses the file
+	CodeTemporary         Code = "temporary"      // an extractor of the operator's own asks for another attempt
 	CodeAbandoned         Code = "abandoned"      // workers vanished with the report until no delivery was left
 	CodeUnclassified      Code = "unclassified"   // nobody said what kind of error it is
 )

@@ -115,7 +115,8 @@ func (a *app) command() *cobra.Command {
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON: one value, or JSON lines for lists")
 	root.AddCommand(
 		a.runCommand(), a.publishCommand(), a.statusCommand(), a.resultsCommand(), a.showCommand(), a.dlqCommand(),
-		a.sitesCommand(), a.auditCommand(), a.setupCommand(), a.configCommand(), a.demoCommand(), a.versionCommand(),
+		a.sitesCommand(), a.auditCommand(), a.inspectCommand(), a.setupCommand(), a.configCommand(), a.demoCommand(), a.versionCommand(),
+		a.extractChildCommand(),
 	)
 	asUsage(root)
 	return root
