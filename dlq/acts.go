@@ -212,6 +212,7 @@ func Death(l Letter) audit.Event {
 	return audit.Event{
 		Time: l.FailedAt, Kind: audit.Death, Key: l.Key, SiteID: l.SiteID(), Worker: l.Worker, Attempt: l.Attempts,
 		Class: l.Class, Code: l.Code, Reason: l.Reason, Hash: l.Hash, Stream: l.Source.Stream, Sequence: l.Source.Sequence,
+		Published: l.PublishedAt,
 	}
 }
 
