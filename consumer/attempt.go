@@ -41,6 +41,9 @@ func (c *Consumer) attempt(d *delivery) (report.Result, error) {
 		}
 	}
 	if err == nil {
+		if result == nil {
+			result = report.Result("{}")
+		}
 		err = result.Check()
 	}
 	switch _, kinded := errors.AsType[*report.Error](err); {

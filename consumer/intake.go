@@ -17,6 +17,8 @@ const (
 	longestPull = time.Second
 	// pullAgain is the pause after a pull that failed although its consumer is there.
 	pullAgain = 10 * time.Millisecond
+	// lookAgain is the pause between looks into an empty queue while the other is busy.
+	lookAgain = 20 * time.Millisecond
 	// reopenAgain is the pause after a consumer could not be found.
 	reopenAgain = 500 * time.Millisecond
 )
@@ -28,24 +30,25 @@ const (
 // neighbours of a hostile message at risk: an empty body with a Status header ends a pull of the client library as if the server had,
 // and what the same pull brings after it is lost until AckWait and costs an attempt (nats.go v1.55.0).
 //
-// A queue that was not empty at the last look is asked without waiting. An empty one is asked to wait, but not if its pull
-// would hold the only slot while the other queue is busy.
+// A queue that was not empty at the last look is asked without waiting. An empty one is asked to wait, but not while the
+// other is busy: its pull would keep a slot, perhaps the last one, from what the other has.
 func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.Bool) error {
 	var source jetstream.Consumer
+	failures := 0 // to find it, in a row
 	mine.Store(true)
 	for c.admit(ctx) {
 		if source == nil {
 			var err error
-			if source, err = c.reopen(ctx, name); err != nil {
+			if source, err = c.reopen(ctx, name, failures); source == nil {
 				c.slots.Release(1)
-				return err
-			}
-			if source == nil {
-				c.slots.Release(1)
+				if failures++; err != nil {
+					return err
+				}
 				continue
 			}
+			failures = 0
 		}
-		got, err := c.pull(source, !mine.Load() && (c.cfg.Workers > 1 || !other.Load()))
+		got, err := c.pull(source, !mine.Load() && !other.Load())
 		if !got {
 			c.slots.Release(1)
 		}
@@ -54,6 +57,9 @@ func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.
 			c.log.Debug("a pull has failed", "queue", name, "err", err)
 			source = nil // it may have been created anew, with other settings
 			pause(ctx, pullAgain)
+		}
+		if !got && other.Load() {
+			pause(ctx, lookAgain)
 		}
 	}
 	return nil
@@ -93,19 +99,26 @@ func (c *Consumer) pull(source jetstream.Consumer, wait bool) (got bool, err err
 
 // reopen finds the consumer of a queue, or returns nil after a pause if it cannot be had for now. It returns an error
 // if the worker must not go on: the consumer has other settings by now, or the connection is closed for good.
-func (c *Consumer) reopen(ctx context.Context, name string) (jetstream.Consumer, error) {
+func (c *Consumer) reopen(ctx context.Context, name string, failures int) (jetstream.Consumer, error) {
 	ask, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	source, err := c.queues.Worker(ask, name)
 	switch {
-	case err == nil, ctx.Err() != nil:
+	case err == nil:
+		if failures > 0 {
+			c.log.Info("pulling again", "queue", name)
+		}
 		return source, nil
+	case ctx.Err() != nil:
+		return nil, nil
 	case errors.Is(err, stream.ErrDrift):
 		return nil, err
 	case c.js.Conn().IsClosed():
 		return nil, fmt.Errorf("pull from %s: the connection is closed for good: %w", name, err)
 	}
-	c.log.Warn("cannot pull, trying again", "queue", name, "err", err)
+	if failures%60 == 0 { // twice a minute
+		c.log.Warn("cannot pull, trying again", "queue", name, "err", err)
+	}
 	pause(ctx, reopenAgain)
 	return nil, nil
 }

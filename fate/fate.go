@@ -82,7 +82,7 @@ func (f *Finder) look(ctx context.Context, site report.Token, key report.Key) (A
 	} else if !errors.Is(err, keyvalue.ErrNotFound) {
 		return a, err
 	}
-	last, err := f.trail.Last(ctx, site, key)
+	last, err := f.trail.LastChange(ctx, site, key)
 	if err != nil && !errors.Is(err, audit.ErrNotFound) {
 		return a, err
 	}
