@@ -9,6 +9,8 @@ import (
 
 // What one run of the handler can do.
 
+var errSlowDown = errors.New("slow down")
+
 func succeed(context.Context) (report.Result, error) { return report.Result(`{"pages":12}`), nil }
 
 func poison(context.Context) (report.Result, error) {

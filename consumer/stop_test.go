@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/internal/invariant"
 	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/report"
+	"github.com/guyline/guyline/stream"
 )
 
 // Twenty shutdowns in the middle of a batch: being stopped spends no attempt and dead-letters nothing.
@@ -138,6 +138,9 @@ func TestCut(t *testing.T) {
 	if got := w.saw("A", HandedBack); got != 1 {
 		t.Errorf("handed back %d times, want once", got)
 	}
+	if s, err := w.queues().State(t.Context(), stream.Reports); err != nil || s.Stored != 0 {
+		t.Errorf("the queue holds %d (%v), want none: the copy stands for it", s.Stored, err)
+	}
 	w.start()
 	w.check(invariant.Tally{Done: 1})
 	if got := w.entry("A").Attempts; got != 1 {
@@ -190,30 +193,43 @@ func TestErrorAfterTheCut(t *testing.T) {
 	}
 }
 
-// What an operator replays while a copy of the report is handed back stays where it is: the fence refuses the copy, and the
-// message in hand is worked again.
+// The fence refuses the copy of a report that is handed back if there is one already. If that is our own, of an earlier try, the
+// message is let go; beside another, for instance of a replay, it stays and is worked again.
 func TestHandBackIsFenced(t *testing.T) {
 	t.Parallel()
-	cfg := quick()
-	cfg.Workers = 1
-	cfg.StopGrace = 0
-	w := newWorld(t, cfg, script{"A": {untilCut, succeed, succeed}})
-	w.publish("A")
-	m := w.stored("REPORTS")
-	k := w.start()
-	natstest.Eventually(t, "the handler to run", func() bool { return w.ran("A") == 1 })
-	if _, err := w.js.Publish(t.Context(), "reports.requeued.A."+string(m.Key), m.Body, jetstream.WithExpectLastSequencePerSubject(0)); err != nil {
-		t.Fatal(err)
+	for name, tt := range map[string]struct {
+		own  bool
+		kind Kind
+		left uint64 // in the publishers' queue
+	}{"by a replay": {false, LeftAlone, 1}, "by our own copy": {true, HandedBack, 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := quick()
+			cfg.Workers = 1
+			cfg.StopGrace = 0
+			w := newWorld(t, cfg, script{"A": {untilCut, succeed, succeed}})
+			w.publish("A")
+			m := w.stored(stream.Reports)
+			k := w.start()
+			natstest.Eventually(t, "the handler to run", func() bool { return w.ran("A") == 1 })
+			copied := stream.Carried{PublishedAt: m.PublishedAt, Replays: 1, ReplayOf: 7}
+			if tt.own {
+				copied = stream.Carried{PublishedAt: m.PublishedAt, StandsFor: m.Ref}
+			}
+			if err := w.queues().Requeue(t.Context(), m.Site, m.Key, nil, m.Body, copied, 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := k.end(); err != nil {
+				t.Errorf("Run: %v", err)
+			}
+			if got := w.saw("A", tt.kind); got != 1 {
+				t.Errorf("%s %d times, want once", tt.kind, got)
+			}
+			if s, err := w.queues().State(t.Context(), stream.Reports); err != nil || s.Stored != tt.left {
+				t.Errorf("the queue holds %d (%v), want %d", s.Stored, err, tt.left)
+			}
+			w.start()
+			w.check(invariant.Tally{Done: 1})
+		})
 	}
-	if err := k.end(); err != nil {
-		t.Errorf("Run: %v", err)
-	}
-	if got := w.saw("A", LeftAlone); got != 1 {
-		t.Errorf("left alone %d times, want once", got)
-	}
-	if got := w.stored("REPORTS"); got.Ref != m.Ref {
-		t.Errorf("the queue holds %v, want %v", got.Ref, m.Ref)
-	}
-	w.start()
-	w.check(invariant.Tally{Done: 1})
 }
