@@ -118,6 +118,9 @@ func (c *Consumer) beat(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		if !c.js.Conn().IsConnected() {
+			continue // the client library may keep a heartbeat for later, which tells the server nothing
+		}
 		for _, d := range c.hand.all() {
 			d.heartbeat()
 		}

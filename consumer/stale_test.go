@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
 
 	"github.com/guyline/guyline/internal/invariant"
 	"github.com/guyline/guyline/internal/jsapi"
@@ -90,6 +91,38 @@ func TestStaleWorkerSettles(t *testing.T) {
 	w.check(invariant.Tally{Done: 1, Dead: 1})
 	if got := said.all(); len(got) != 2 || said.count("+ACK") != 1 || said.count("+TERM no trailer") != 1 {
 		t.Errorf("the worker said %q, want one +ACK and one +TERM", got)
+	}
+}
+
+// A worker that is cut off from the server for longer than AckWait knows that it has lost what it has, also if its connection
+// keeps messages for later.
+func TestCutOffWorkerKnows(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]nats.Option{"plain": nil, "buffering": {nats.ReconnectBufSize(8 << 20)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			back := make(chan struct{})
+			w := newWorld(t, quick(), script{"A": {func(ctx context.Context) (report.Result, error) {
+				<-back
+				return fail(ctx)
+			}, succeed}})
+			w.publish("A")
+			k := w.open(opts...)
+			w.run(k)
+			natstest.Eventually(t, "the handler to run", func() bool { return w.ran("A") == 1 })
+			w.srv.Stop(t)
+			natstest.Eventually(t, "the worker to know that it has lost the report", func() bool {
+				in := k.hand.all()
+				return len(in) == 1 && in[0].lost()
+			})
+			w.srv.Restart(t)
+			said := w.listen()
+			close(back)
+			w.check(invariant.Tally{Done: 1})
+			if got := said.count("-NAK"); got > 0 {
+				t.Errorf("the worker said -NAK for what it had lost")
+			}
+		})
 	}
 }
 
