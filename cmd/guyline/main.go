@@ -151,7 +151,7 @@ func (a *app) configure() error {
 	if cfg.LogFormat == "json" || cfg.LogFormat == "auto" && !terminal {
 		a.log = slog.New(slog.NewJSONHandler(a.above, &slog.HandlerOptions{Level: cfg.Level()}))
 	} else {
-		a.log = slog.New(tint.NewHandler(a.above, &tint.Options{Level: cfg.Level(), TimeFormat: "15:04:05.000", NoColor: !terminal}))
+		a.log = slog.New(tint.NewTextHandler(a.above, &tint.Options{Level: cfg.Level(), TimeFormat: "15:04:05.000", NoColor: !terminal}))
 	}
 	return nil
 }
