@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -47,8 +48,11 @@ func TestAttempt(t *testing.T) {
 			panic(report.Transient(report.CodeTimeout, errors.New("x")))
 		},
 			verdict{report.KindPoison, report.CodePanic, "panic: x"}},
-		"runtime error": {func(context.Context) (report.Result, error) { var m map[string]int; m["x"]++; return nil, nil },
-			verdict{report.KindPoison, report.CodePanic, "panic: assignment to entry in nil map"}},
+		"runtime error": {func(context.Context) (report.Result, error) {
+			var pages []int
+			return nil, errors.New(strconv.Itoa(pages[len(pages)]))
+		},
+			verdict{report.KindPoison, report.CodePanic, "panic: runtime error: index out of range [0] with length 0"}},
 		"panic(nil)": {func(context.Context) (report.Result, error) { panic(nil) },
 			verdict{report.KindPoison, report.CodePanic, "panic: panic called with nil argument"}},
 		"Goexit": {func(context.Context) (report.Result, error) { runtime.Goexit(); return nil, nil },

@@ -92,12 +92,6 @@ func (h *hand) remove(d *delivery) {
 	delete(h.in, d)
 }
 
-func (h *hand) len() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.in)
-}
-
 func (h *hand) all() []*delivery {
 	h.mu.Lock()
 	defer h.mu.Unlock()

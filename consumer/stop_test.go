@@ -170,8 +170,8 @@ func TestResultAfterTheCut(t *testing.T) {
 func TestErrorAfterTheCut(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]run{
-		"poison":    func(context.Context) (report.Result, error) { return poison(nil) },
-		"transient": func(context.Context) (report.Result, error) { return fail(nil) },
+		"poison":    func(ctx context.Context) (report.Result, error) { return poison(ctx) },
+		"transient": func(ctx context.Context) (report.Result, error) { return fail(ctx) },
 		"hold": func(context.Context) (report.Result, error) {
 			return nil, report.Hold(report.CodeForbidden, errors.New("403"))
 		},
