@@ -22,7 +22,7 @@ var ErrNotFound = errors.New("no event in the audit trail")
 
 // Setup creates the stream or sets its replicas. Its other limits belong to whoever set them.
 func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
-	want := jetstream.StreamConfig{
+	return jsapi.Ensure(ctx, js, jetstream.StreamConfig{
 		Name:        Stream,
 		Description: "Guyline: the audit trail, append only",
 		Subjects:    []string{"reports.audit.>"},
@@ -33,19 +33,7 @@ func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
 		AllowDirect: true,
 		Storage:     jetstream.FileStorage,
 		Replicas:    replicas,
-	}
-	s, err := js.Stream(ctx, Stream)
-	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		_, err = js.CreateStream(ctx, want)
-	case err == nil:
-		want.MaxBytes, want.MaxMsgs, want.MaxAge = s.CachedInfo().Config.MaxBytes, s.CachedInfo().Config.MaxMsgs, s.CachedInfo().Config.MaxAge
-		_, err = js.UpdateStream(ctx, want)
-	}
-	if err != nil {
-		return fmt.Errorf("set up stream %s: %w", Stream, err)
-	}
-	return nil
+	})
 }
 
 // Trail is the audit trail on one server. It is safe for concurrent use.

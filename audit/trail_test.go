@@ -205,29 +205,6 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestFirstFailure(t *testing.T) {
-	t.Parallel()
-	trail, js := setUp(t)
-	key, published := report.NewKey("NY", "a.pdf"), time.Unix(100, 0).UTC()
-	first := func(site report.Token) (time.Time, error) {
-		return trail.FirstFailure(t.Context(), site, key, published)
-	}
-	appended(t, trail, event(audit.AttemptFailed, "NY 12.4", 101), event(audit.AttemptFailed, "NY", 99), event(audit.Death, "NY", 101))
-	if got, err := first("NY"); !errors.Is(err, audit.ErrNotFound) {
-		t.Errorf("only an earlier publication's: got %v, %v; want ErrNotFound", got, err)
-	}
-	appended(t, trail, event(audit.AttemptFailed, "NY", 100), event(audit.AttemptFailed, "NY", 102))
-	for _, site := range []report.Token{"NY", "*"} {
-		if got, err := first(site); err != nil || !got.Equal(published) {
-			t.Errorf("of site %s: got %v, %v; want %v", site, got, err, published)
-		}
-	}
-	js.Conn().Close()
-	if got, err := first("NY"); err == nil || errors.Is(err, audit.ErrNotFound) {
-		t.Errorf("there is no server: got %v, %v", got, err)
-	}
-}
-
 func TestAppendAsync(t *testing.T) {
 	t.Parallel()
 	trail, js := setUp(t)

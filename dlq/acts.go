@@ -188,11 +188,11 @@ func (q *Queue) unburied(ctx context.Context, l Letter) (left []stream.Message, 
 	return left, nil
 }
 
-// RecordDeath appends the letter's death to the audit trail and waits, unless the report's newest event is that
-// death or an act on this letter.
+// RecordDeath appends the letter's death to the audit trail and waits, unless the report's newest event, failed attempts
+// apart, is that death or an act on this letter.
 func (q *Queue) RecordDeath(ctx context.Context, l Letter) error {
 	e := Death(l)
-	last, err := q.trail.Last(ctx, l.Site, l.Key)
+	last, err := q.trail.LastChange(ctx, l.Site, l.Key)
 	switch {
 	case errors.Is(err, audit.ErrNotFound):
 	case err != nil:

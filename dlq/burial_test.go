@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
 )
@@ -162,29 +164,36 @@ func TestActWithoutTrail(t *testing.T) {
 	y.trailOf(t, l, audit.Death, audit.Replay)
 }
 
+// A death is recorded once per verdict, also outside the trail's duplicate window.
 func TestRecordDeath(t *testing.T) {
 	t.Parallel()
 	y, _ := newYard(t)
+	pass := shortWindow(t, y)
 	record := func(l Letter) {
 		t.Helper()
-		if err := y.RecordDeath(t.Context(), l); err != nil {
-			t.Fatal(err)
+		for range 2 {
+			pass()
+			if err := y.RecordDeath(t.Context(), l); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	l := letterOf(y.publish(t, "a.pdf"), "worker vanished")
+	m := y.publish(t, "a.pdf")
+	l := letterOf(m, "workers vanished with it")
 	l.Class = report.ClassAbandoned
 	l = y.put(t, l)
 	record(l)
-	record(l)
 	y.trailOf(t, l, audit.Death)
 
-	// A real verdict on the same message corrects it, once.
-	verdict := letterOf(stream.Message{Key: l.Key, Site: l.Site, Identity: l.Source, PublishedAt: l.PublishedAt, Body: l.Body}, "no pages")
-	verdict = y.put(t, verdict)
+	// A real verdict on the same message corrects it, whatever a worker that has lost the report recorded between.
+	late := audit.Event{Time: time.Now().UTC(), Kind: audit.AttemptFailed, Key: l.Key, SiteID: l.SiteID(), Stream: l.Source.Stream, Sequence: l.Source.Sequence, Delivery: 3}
+	if err := y.trail.Append(t.Context(), late); err != nil {
+		t.Fatal(err)
+	}
+	verdict := y.put(t, letterOf(m, "no pages"))
 	record(verdict)
-	record(verdict)
-	events := y.trailOf(t, l, audit.Death, audit.Death)
-	if events[0].Corrects || !events[1].Corrects || events[1].Reason != "no pages" {
+	events := y.trailOf(t, l, audit.Death, audit.AttemptFailed, audit.Death)
+	if events[0].Corrects || !events[2].Corrects || events[2].Reason != "no pages" {
 		t.Errorf("recorded %+v", events)
 	}
 
@@ -193,12 +202,48 @@ func TestRecordDeath(t *testing.T) {
 		t.Fatal(got, err)
 	}
 	record(verdict)
-	y.trailOf(t, l, audit.Death, audit.Death, audit.Discard)
+	y.trailOf(t, l, audit.Death, audit.AttemptFailed, audit.Death, audit.Discard)
 
 	// The report dies again: an act on another letter says nothing.
-	again := y.put(t, letterOf(stream.Message{
-		Key: l.Key, Site: l.Site, Identity: stream.Ref{Stream: stream.Reports, Sequence: 99}, PublishedAt: time.Now(), Body: l.Body,
-	}, "no pages"))
-	record(again)
-	y.trailOf(t, l, audit.Death, audit.Death, audit.Discard, audit.Death)
+	m.Identity = stream.Ref{Stream: stream.Reports, Sequence: 99}
+	record(y.put(t, letterOf(m, "no pages")))
+	y.trailOf(t, l, audit.Death, audit.AttemptFailed, audit.Death, audit.Discard, audit.Death)
+	s, err := y.js.Stream(t.Context(), audit.Stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := s.Info(t.Context(), jetstream.WithSubjectFilter("reports.audit."+string(l.Site)+"."+string(l.Key)))
+	if err != nil || info.State.Subjects["reports.audit."+string(l.Site)+"."+string(l.Key)] != 5 {
+		t.Errorf("stored %v, %v; want 5 events", info.State.Subjects, err)
+	}
+}
+
+// shortWindow makes the trail's duplicate window short, and returns a function that waits until what is written now is outside.
+func shortWindow(t testing.TB, y yard) (pass func()) {
+	t.Helper()
+	s, err := y.js.Stream(context.Background(), audit.Stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := s.CachedInfo().Config
+	cfg.Duplicates = 100 * time.Millisecond
+	if _, err := y.js.UpdateStream(context.Background(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	return func() {
+		t.Helper()
+		n++
+		probe := func() bool {
+			ack, err := y.js.Publish(context.Background(), "reports.audit.probe", nil, jetstream.WithMsgID(fmt.Sprint("probe ", n)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return !ack.Duplicate
+		}
+		if !probe() {
+			t.Fatal("a new name is a duplicate")
+		}
+		natstest.Eventually(t, "the duplicate window to pass", probe)
+	}
 }

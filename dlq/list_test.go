@@ -86,6 +86,29 @@ func TestList(t *testing.T) {
 	}
 }
 
+// The payloads stay on the server.
+func TestListReadsHeadersOnly(t *testing.T) {
+	t.Parallel()
+	y, _ := newYard(t)
+	l := full()
+	l.Body = make([]byte, 900<<10)
+	l = y.put(t, l)
+	for what, tt := range map[string]struct {
+		letters iter.Seq2[Letter, error]
+		whole   bool
+	}{
+		"list": {y.List(t.Context(), Filter{}), false}, "export": {y.Export(t.Context(), Filter{}), true},
+	} {
+		before := y.js.Conn().Stats().InBytes
+		if got := collect(t, tt.letters); len(got) != 1 || got[0].Sequence != l.Sequence {
+			t.Errorf("%s: %d letters", what, len(got))
+		}
+		if read := y.js.Conn().Stats().InBytes - before; (read > 900<<10) != tt.whole {
+			t.Errorf("%s: %d bytes were read", what, read)
+		}
+	}
+}
+
 // A list does not chase the letters that are put while it is read, nor stumble over those that leave.
 func TestListMoves(t *testing.T) {
 	t.Parallel()

@@ -2,11 +2,13 @@ package dlq
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
+	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
 )
@@ -92,10 +94,24 @@ func TestVerify(t *testing.T) {
 		}
 	}
 
-	// A sound letter under another report's name, or another site's.
-	l := y.die(t, "moved")
+	// A sound letter under another report's name, and one that was moved to another site.
+	l := y.die(t, "copied")
 	want[l.Key], want["0000"] = "", badHash
 	y.forge(t, l, func(m *nats.Msg) { m.Subject = subject(l.Site, "0000") })
+	l = y.die(t, "moved")
+	want[l.Key] = badPayload
+	y.forge(t, l, func(m *nats.Msg) { m.Subject = subject("another", l.Key) })
+	if err := y.delete(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+
+	// An operator's act is no death, though it names the hash.
+	l = y.die(t, "acted on")
+	want[l.Key] = notRecorded
+	if err := y.record(t.Context(), audit.Replay, l, operator); err != nil {
+		t.Fatal(err)
+	}
+	y.forge(t, l, func(m *nats.Msg) { m.Header.Del(report.HeaderStream); m.Header.Del(report.HeaderStreamSequence) })
 
 	// Deaths of every kind are sound.
 	want[y.bury(t, y.undecodable(t), "it is not JSON").Key] = ""
@@ -161,8 +177,8 @@ func TestVerifyMoves(t *testing.T) {
 		if err := y.queues.Delete(t.Context(), ending.Ref); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := y.Discard(t.Context(), leaves.Sequence, operator); got != Discarded || err != nil {
-			t.Fatal(got, err)
+		if err := errors.Join(y.queues.Delete(t.Context(), leaving.Ref), y.delete(t.Context(), leaves)); err != nil {
+			t.Fatal(err)
 		}
 		y.die(t, "another")
 	}

@@ -121,6 +121,16 @@ func (a *app) command() *cobra.Command {
 	return root
 }
 
+// group is a command that only holds others.
+func group(name, short string) *cobra.Command {
+	return &cobra.Command{
+		Use:   name,
+		Short: short,
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+}
+
 // asUsage makes wrong flags and arguments of every command usage errors that point to its help.
 func asUsage(cmd *cobra.Command) {
 	hint := func(c *cobra.Command, err error) error {
