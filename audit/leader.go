@@ -45,6 +45,25 @@ func (t *Trail) LastChange(ctx context.Context, site report.Token, key report.Ke
 	return last, nil
 }
 
+// Discarded finds the act that gave a report up, or returns [ErrNotFound]: its newest event among deaths and discards must be a
+// discard. Others may come after it: a late failed attempt of a worker that had lost the report, or the record of a replay
+// for which the discard was faster.
+func (t *Trail) Discarded(ctx context.Context, site report.Token, key report.Key) (Event, error) {
+	var last Event
+	for e, err := range t.events(ctx, site, key) {
+		if err != nil {
+			return Event{}, err
+		}
+		if e.Kind == Death || e.Kind == Discard {
+			last = e
+		}
+	}
+	if last.Kind != Discard {
+		return Event{}, ErrNotFound
+	}
+	return last, nil
+}
+
 // FirstFailure finds when a report that was published at the given time first failed, or returns [ErrNotFound].
 func (t *Trail) FirstFailure(ctx context.Context, site report.Token, key report.Key, published time.Time) (time.Time, error) {
 	for e, err := range t.events(ctx, site, key) {

@@ -169,7 +169,7 @@ func TestServerPauses(t *testing.T) {
 			close(middle)
 		}
 		return nil, nil
-	}, func(cfg *consumer.Config) { cfg.Queues.AckWait = 10 * time.Second })
+	}, func(cfg *consumer.Config) { cfg.Queues.AckWait, cfg.Workers = 10*time.Second, 16 })
 	for i := range batch {
 		w.publish("TWR-1", fmt.Sprint(i))
 	}

@@ -105,7 +105,7 @@ func call(ctx context.Context, js jetstream.JetStream, api string, req, answer a
 	if err != nil {
 		return err
 	}
-	reply, err := js.Conn().RequestWithContext(ctx, prefix(js)+api, body)
+	reply, err := js.Conn().RequestWithContext(ctx, Prefix(js)+api, body)
 	if err != nil {
 		return fmt.Errorf("%s: %w", api, err)
 	}
@@ -115,7 +115,8 @@ func call(ctx context.Context, js jetstream.JetStream, api string, req, answer a
 	return nil
 }
 
-func prefix(js jetstream.JetStream) string {
+// Prefix is what JetStream requests begin with: "$JS.API." unless the context has a domain or a prefix of its own.
+func Prefix(js jetstream.JetStream) string {
 	o := js.Options()
 	switch {
 	case o.Domain != "":
