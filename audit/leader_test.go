@@ -40,6 +40,42 @@ func TestLastChange(t *testing.T) {
 	}
 }
 
+// A discard stands until the report dies again, whatever else is recorded after it.
+func TestDiscarded(t *testing.T) {
+	t.Parallel()
+	trail, js := setUp(t)
+	key := report.NewKey("NY", "a.pdf")
+	var discard audit.Event // the one that stands
+	expect := func(after audit.Event) {
+		t.Helper()
+		for _, site := range []report.Token{"NY", "*"} {
+			got, err := trail.Discarded(t.Context(), site, key)
+			if discard.Kind == "" && !errors.Is(err, audit.ErrNotFound) || discard.Kind != "" && err != nil || !cmp.Equal(got, discard) {
+				t.Errorf("after %s %d, of site %s: %v %s", after.Kind, after.Letter, site, err, cmp.Diff(discard, got))
+			}
+		}
+	}
+	expect(audit.Event{})
+	appended(t, trail, event(audit.Discard, "NY 12.4", 1))
+	for n, kind := range []audit.Kind{
+		audit.AttemptFailed, audit.Replay, audit.Death, audit.Discard, audit.Replay, audit.AttemptFailed, audit.Recovered, audit.Death, audit.Discard, audit.Discard,
+	} {
+		e := event(kind, "NY", uint64(n+2))
+		appended(t, trail, e)
+		switch kind {
+		case audit.Discard:
+			discard = e
+		case audit.Death:
+			discard = audit.Event{}
+		}
+		expect(e)
+	}
+	js.Conn().Close()
+	if got, err := trail.Discarded(t.Context(), "NY", key); err == nil || errors.Is(err, audit.ErrNotFound) {
+		t.Errorf("there is no server: got %+v, %v", got, err)
+	}
+}
+
 func TestFirstFailure(t *testing.T) {
 	t.Parallel()
 	trail, js := setUp(t)

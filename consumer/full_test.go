@@ -100,6 +100,43 @@ func TestNoRoomForTheDead(t *testing.T) {
 	}
 }
 
+// A slot that becomes free while intake is paused begins nothing, although somebody waited for it before.
+func TestFreeSlotWhilePaused(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.Workers = 2
+	var (
+		judge, finish = make(chan struct{}), make(chan struct{})
+		healed        atomic.Bool
+	)
+	w := newWorld(t, cfg, script{
+		"FULL": {poison},
+		"P":    {func(ctx context.Context) (report.Result, error) { <-judge; return poison(ctx) }},
+		"H":    {func(ctx context.Context) (report.Result, error) { <-finish; return succeed(ctx) }},
+		"A": {func(ctx context.Context) (report.Result, error) {
+			if !healed.Load() {
+				t.Error("a fresh report was begun while intake was paused")
+			}
+			return succeed(ctx)
+		}},
+	})
+	w.limit(dlq.Stream, 1)
+	w.publish("FULL")
+	k := w.start()
+	w.await("FULL", Buried)
+	w.publish("P", "H", "A")
+	natstest.Eventually(t, "both slots to be taken", func() bool { return w.ran("P")+w.ran("H") == 2 })
+	close(judge)
+	natstest.Eventually(t, "intake to pause", k.gate.isShut)
+	tries := w.attempted("reports.dlq.>")
+	close(finish)
+	w.await("H", Succeeded)
+	natstest.Eventually(t, "more tries", func() bool { return tries.Load() >= 3 })
+	healed.Store(true)
+	w.limit(dlq.Stream, -1)
+	w.check(invariant.Tally{Done: 2, Dead: 2})
+}
+
 // checkLetter compares class, code, reason and attempts of a report's letter, and asks for exactly one death.
 func (w *world) checkLetter(site string, want dlq.Letter) {
 	w.Helper()

@@ -201,7 +201,8 @@ func TestHandBackIsFenced(t *testing.T) {
 		own  bool
 		kind Kind
 		left uint64 // in the publishers' queue
-	}{"by a replay": {false, LeftAlone, 1}, "by our own copy": {true, HandedBack, 0}} {
+		said string
+	}{"by a replay": {false, LeftAlone, 1, "-NAK"}, "by our own copy": {true, HandedBack, 0, "+ACK"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := quick()
@@ -210,6 +211,7 @@ func TestHandBackIsFenced(t *testing.T) {
 			w := newWorld(t, cfg, script{"A": {untilCut, succeed, succeed}})
 			w.publish("A")
 			m := w.stored(stream.Reports)
+			said := w.listen()
 			k := w.start()
 			natstest.Eventually(t, "the handler to run", func() bool { return w.ran("A") == 1 })
 			copied := stream.Carried{PublishedAt: m.PublishedAt, Replays: 1, ReplayOf: 7}
@@ -228,6 +230,7 @@ func TestHandBackIsFenced(t *testing.T) {
 			if s, err := w.queues().State(t.Context(), stream.Reports); err != nil || s.Stored != tt.left {
 				t.Errorf("the queue holds %d (%v), want %d", s.Stored, err, tt.left)
 			}
+			natstest.Eventually(t, "the worker to say "+tt.said, func() bool { return said.count(tt.said) == 1 })
 			w.start()
 			w.check(invariant.Tally{Done: 1})
 		})

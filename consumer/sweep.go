@@ -22,7 +22,7 @@ const (
 )
 
 // sweep is the second net: every Config.Sweep it looks for messages that the server will never deliver
-// again, and buries their reports. Such a message has used up its deliveries, even the spare ones, or is one that the
+// again, and buries their reports. Such a message has used up its deliveries, even the spare ones, or is one that some
 // client library swallows unseen: an empty body with a Status header. The sweep also closes letters whose report has landed.
 func (c *Consumer) sweep(ctx context.Context) {
 	watches := make([]*watch, 0, 2)

@@ -95,7 +95,8 @@ func (q *Queue) requeue(ctx context.Context, l Letter) (Outcome, error) {
 	}
 }
 
-// Discard gives up the report of one letter, given by sequence, for a reason. It begins like [Queue.Replay].
+// Discard gives up the report of one letter, given by sequence, for a reason. It begins like [Queue.Replay]. A report of which a
+// copy is in the queue will be worked whatever becomes of the letter, so it cannot be given up: [Busy].
 func (q *Queue) Discard(ctx context.Context, seq uint64, by By) (Outcome, error) {
 	if report.Clean(by.Reason) == "" {
 		return "", errors.New("discard: a reason is required")
@@ -103,6 +104,11 @@ func (q *Queue) Discard(ctx context.Context, seq uint64, by By) (Outcome, error)
 	l, outcome, err := q.open(ctx, seq, by)
 	if outcome != "" || err != nil {
 		return outcome, err
+	}
+	if _, err := q.queues.Copy(ctx, l.Site, l.Key); err == nil {
+		return Busy, nil
+	} else if !errors.Is(err, jsapi.ErrNotFound) {
+		return "", err
 	}
 	if err := q.record(ctx, audit.Discard, l, by); err != nil {
 		return "", err

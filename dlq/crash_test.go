@@ -141,6 +141,9 @@ func TestReplayOvertaken(t *testing.T) {
 				if want := slices.Sorted(slices.Values(other.kinds)); !slices.Equal(kinds, want) {
 					t.Errorf("the trail has %v, want %v", kinds, want)
 				}
+				if _, err := y.trail.Discarded(t.Context(), l.Site, l.Key); (err == nil) != (what == "discard") {
+					t.Errorf("the trail says of a discard: %v", err)
+				}
 			})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/keyvalue"
+	"github.com/guyline/guyline/stream"
 )
 
 func TestDiscard(t *testing.T) {
@@ -70,4 +71,21 @@ func TestDiscardRecovered(t *testing.T) {
 		t.Errorf("close it again: %v, %v", landed, err)
 	}
 	y.trailOf(t, l, audit.Death, audit.Recovered)
+}
+
+// A report of which a copy is queued would be worked although it was given up.
+func TestDiscardWhileQueued(t *testing.T) {
+	t.Parallel()
+	y, _ := newYard(t)
+	l := y.die(t, "a.pdf")
+	if err := y.queues.Requeue(t.Context(), l.Site, l.Key, nil, l.Body, stream.Carried{PublishedAt: l.PublishedAt, ReplayOf: l.Sequence}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := y.Discard(t.Context(), l.Sequence, operator); got != Busy || err != nil {
+		t.Errorf("got %q, %v; want %q", got, err, Busy)
+	}
+	if _, err := y.At(t.Context(), l.Sequence); err != nil {
+		t.Errorf("the letter: %v", err)
+	}
+	y.trailOf(t, l, audit.Death)
 }
