@@ -36,6 +36,9 @@ type Event struct {
 	Sequence uint64       `json:"sequence,omitempty"`
 	Letter   uint64       `json:"letter,omitempty"` // of an operator's act: sequence of the dead letter
 	Delivery uint64       `json:"delivery,omitempty"`
+	// Published is when the publisher handed the report over; of a death. With Stream and Sequence it names the message for
+	// good, as sequences start anew when a stream is made anew.
+	Published time.Time `json:"published,omitzero"`
 
 	// Corrects marks a death that replaces an `abandoned` one of the same message by a real verdict.
 	Corrects bool `json:"corrects,omitempty"`

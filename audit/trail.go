@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -23,7 +22,7 @@ var ErrNotFound = errors.New("no event in the audit trail")
 
 // Setup creates the stream or sets its replicas. Its other limits belong to whoever set them.
 func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
-	want := jetstream.StreamConfig{
+	return jsapi.Ensure(ctx, js, jetstream.StreamConfig{
 		Name:        Stream,
 		Description: "Guyline: the audit trail, append only",
 		Subjects:    []string{"reports.audit.>"},
@@ -34,19 +33,7 @@ func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
 		AllowDirect: true,
 		Storage:     jetstream.FileStorage,
 		Replicas:    replicas,
-	}
-	s, err := js.Stream(ctx, Stream)
-	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		_, err = js.CreateStream(ctx, want)
-	case err == nil:
-		want.MaxBytes, want.MaxMsgs, want.MaxAge = s.CachedInfo().Config.MaxBytes, s.CachedInfo().Config.MaxMsgs, s.CachedInfo().Config.MaxAge
-		_, err = js.UpdateStream(ctx, want)
-	}
-	if err != nil {
-		return fmt.Errorf("set up stream %s: %w", Stream, err)
-	}
-	return nil
+	})
 }
 
 // Trail is the audit trail on one server. It is safe for concurrent use.
@@ -116,18 +103,6 @@ func (t *Trail) read(ctx context.Context, subject string) iter.Seq2[Event, error
 	}
 }
 
-// Last reads the newest event of a report through the leader, or returns [ErrNotFound].
-func (t *Trail) Last(ctx context.Context, site report.Token, key report.Key) (Event, error) {
-	m, err := jsapi.Last(ctx, t.js, Stream, subject(site, key))
-	switch {
-	case errors.Is(err, jsapi.ErrNotFound):
-		return Event{}, ErrNotFound
-	case err != nil:
-		return Event{}, fmt.Errorf("audit trail: %w", err)
-	}
-	return readEvent(m)
-}
-
 func subject(site report.Token, key report.Key) string {
 	return "reports.audit." + string(site) + "." + string(key)
 }
@@ -150,23 +125,4 @@ func readEvent(m *jetstream.RawStreamMsg) (Event, error) {
 		return e, fmt.Errorf("audit trail: event %d cannot be read: %w", m.Sequence, err)
 	}
 	return e, nil
-}
-
-// FirstFailure finds when a report that was published at the given time first failed, or returns [ErrNotFound]. It
-// reads through the leader.
-func (t *Trail) FirstFailure(ctx context.Context, site report.Token, key report.Key, published time.Time) (time.Time, error) {
-	for seq := uint64(1); ; {
-		m, err := jsapi.Next(ctx, t.js, Stream, subject(site, key), seq)
-		switch {
-		case errors.Is(err, jsapi.ErrNotFound):
-			return time.Time{}, ErrNotFound
-		case err != nil:
-			return time.Time{}, fmt.Errorf("audit trail: %w", err)
-		}
-		e, err := readEvent(m)
-		if err != nil || e.Kind == AttemptFailed && !e.Time.Before(published) {
-			return e.Time, err
-		}
-		seq = m.Sequence + 1
-	}
 }

@@ -41,6 +41,9 @@ func (c *Consumer) attempt(d *delivery) (report.Result, error) {
 		}
 	}
 	if err == nil {
+		if result == nil {
+			result = report.Result("{}")
+		}
 		err = result.Check()
 	}
 	switch _, kinded := errors.AsType[*report.Error](err); {
@@ -61,7 +64,7 @@ func (c *Consumer) handlerGrace() time.Duration {
 func (c *Consumer) guarded(ctx context.Context, d *delivery) (result report.Result, err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			d.log.Error("handler panicked", "panic", report.Clean(fmt.Sprint(value)), "stack", string(debug.Stack()))
+			d.log.Error("handler panicked", "panic", report.Clean(fmt.Sprint(value)), "stack", report.Cut(string(debug.Stack()), 4<<10))
 			result, err = nil, report.PanicError(value)
 		}
 	}()

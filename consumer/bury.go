@@ -12,14 +12,21 @@ import (
 	"github.com/guyline/guyline/stream"
 )
 
+// landed is why a letter is closed as recovered.
+const landed = "the report has landed"
+
+// burial is what became of a verdict: a letter, put now or by whoever was first; or nothing was buried.
+type burial struct {
+	letter dlq.Letter
+	landed *keyvalue.Entry // the report is done
+	over   bool            // this very message was buried before, and its letter acted on
+}
+
 // bury is row 7c: the letter, then the death in the trail, then TERM. attempts is how many were spent.
 func (c *Consumer) bury(d *delivery, attempts int, v stream.Verdict) Outcome {
-	var (
-		letter dlq.Letter
-		entry  keyvalue.Entry
-	)
+	var b burial
 	err := c.persist(d, "dead letter", func(ctx context.Context) (err error) {
-		letter, entry, err = c.putLetter(ctx, d.Message, attempts, v)
+		b, err = c.putLetter(ctx, d.Message, d.again() || d.lost(), attempts, v)
 		return err
 	})
 	switch {
@@ -27,11 +34,15 @@ func (c *Consumer) bury(d *delivery, attempts int, v stream.Verdict) Outcome {
 		return c.handBack(d, attempts, &v) // the verdict travels
 	case err != nil:
 		return c.leave(d)
-	case entry.Settles(d.Carried.Reopened):
-		return c.skip(d, entry)
+	case b.landed != nil:
+		return c.skip(d, *b.landed)
+	case b.over:
+		d.terminate("buried before")
+		d.log.Info("skip_duplicate", "why", "it was buried before, and its letter acted on")
+		return Outcome{Kind: Duplicate, Key: d.Key, SiteID: d.Event.SiteID}
 	}
 	c.did("7c letter")
-	return c.finishBurial(d, letter)
+	return c.finishBurial(d, b.letter)
 }
 
 // finishBurial records the death of a letter that is put, and lets the message go.
@@ -54,11 +65,12 @@ func (c *Consumer) finishBurial(d *delivery, l dlq.Letter) Outcome {
 	}
 }
 
-// cutShort finds the letter of this very message, left by a worker that died before it let the message go.
+// cutShort finds the letter of this very message, left by a worker that died before it let the message go. One that the
+// message's own verdict is to replace does not count.
 func (c *Consumer) cutShort(d *delivery) (l dlq.Letter, found bool, err error) {
 	err = c.persist(d, "letter look-up", func(ctx context.Context) (err error) {
 		l, err = c.letters.Current(ctx, d.Site, d.Key)
-		if found = err == nil && l.Stands(d.Message); errors.Is(err, dlq.ErrNotFound) {
+		if found = err == nil && stays(l, d.Message, d.Carried.Verdict); errors.Is(err, dlq.ErrNotFound) {
 			return nil
 		}
 		return err
@@ -66,32 +78,47 @@ func (c *Consumer) cutShort(d *delivery) (l dlq.Letter, found bool, err error) {
 	return l, found, err
 }
 
-// putLetter puts the letter of a message, unless the ledger says meanwhile that the report is done, which entry then tells. A
-// letter of this very message stays as it is, except that a real verdict replaces `abandoned`. Of another letter
-// of the report the larger count of replays and the earlier first failure are carried over. It can be repeated.
-func (c *Consumer) putLetter(ctx context.Context, m stream.Message, attempts int, v stream.Verdict) (l dlq.Letter, entry keyvalue.Entry, err error) {
+// stays reports whether a letter is about this very message and final: only a real verdict replaces `abandoned`.
+func stays(l dlq.Letter, m stream.Message, v *stream.Verdict) bool {
+	return l.Stands(m) && (l.Class != report.ClassAbandoned || v == nil || v.Class == report.ClassAbandoned)
+}
+
+// putLetter puts the letter of a message, unless the ledger says meanwhile that the report is done. A letter of this very message
+// stays as it is, except that a real verdict replaces `abandoned`. Of another letter of the report the larger count of
+// replays and the earlier first failure are carried over. If others may have had the message, the trail is asked whether it
+// was buried before: an operator may have replayed or discarded its letter since. It can be repeated.
+func (c *Consumer) putLetter(ctx context.Context, m stream.Message, others bool, attempts int, v stream.Verdict) (burial, error) {
 	for {
-		entry, err = c.ledger.LookupLeader(ctx, m.Site, m.Key)
+		entry, err := c.ledger.LookupLeader(ctx, m.Site, m.Key)
 		if err != nil && !errors.Is(err, keyvalue.ErrNotFound) {
-			return l, entry, err
+			return burial{}, err
 		}
 		current, err := c.letters.Current(ctx, m.Site, m.Key)
 		if err != nil && !errors.Is(err, dlq.ErrNotFound) {
-			return l, entry, err
+			return burial{}, err
 		}
 		exists := err == nil
-		if entry.Settles(m.Carried.Reopened) {
-			if exists { // whoever meets a letter whose report has landed closes it
-				_, err = c.letters.Close(ctx, current, dlq.By{Actor: c.cfg.Worker, Reason: "the report has landed"})
-				return l, entry, err
+		switch {
+		case entry.Settles(m.Carried.Reopened):
+			if exists { // whoever meets a letter whose report has landed closes it; if that fails, the sweep will
+				if _, err := c.letters.Close(ctx, current, dlq.By{Actor: c.cfg.Worker, Reason: landed}); err != nil {
+					c.log.Warn("letter of a landed report not closed yet", "key", m.Key.Short(), "err", err)
+				}
 			}
-			return l, entry, nil
+			return burial{landed: &entry}, nil
+		case exists && current.Stands(m):
+			if current.Class != report.ClassAbandoned || v.Class == report.ClassAbandoned {
+				return burial{letter: current}, nil
+			}
+		case others:
+			died, err := c.trail.Died(ctx, m.Site, m.Key, m.Identity.Stream, m.Identity.Sequence, m.PublishedAt)
+			if died || err != nil {
+				return burial{over: died}, err
+			}
 		}
-		if exists && current.Stands(m) && (current.Class != report.ClassAbandoned || v.Class == report.ClassAbandoned) {
-			return current, entry, nil
-		}
-		if l, err = c.letter(ctx, m, attempts, v); err != nil {
-			return l, entry, err
+		l, err := c.letter(ctx, m, attempts, v)
+		if err != nil {
+			return burial{}, err
 		}
 		if exists {
 			l.Replays = max(l.Replays, current.Replays)
@@ -99,7 +126,7 @@ func (c *Consumer) putLetter(ctx context.Context, m stream.Message, attempts int
 		}
 		l.Sequence, err = c.letters.Put(ctx, l, current.Sequence)
 		if !errors.Is(err, dlq.ErrConflict) {
-			return l, entry, err
+			return burial{letter: l}, err
 		}
 	}
 }

@@ -58,17 +58,17 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	switch {
 	case c.Workers < 1 || c.Workers > 1024:
-		return fmt.Errorf("Workers is %d, allowed is 1 to 1024", c.Workers)
+		return fmt.Errorf("the number of Workers is %d, allowed is 1 to 1024", c.Workers)
 	case c.Queues.MaxAttempts < 1 || c.Queues.MaxAttempts > 100:
-		return fmt.Errorf("MaxAttempts is %d, allowed is 1 to 100", c.Queues.MaxAttempts)
+		return fmt.Errorf("the MaxAttempts are %d, allowed is 1 to 100", c.Queues.MaxAttempts)
 	case c.Backoff.Base <= 0 || c.Backoff.Max < c.Backoff.Base || c.Backoff.Jitter < 0:
-		return errors.New("Backoff needs 0 < Base <= Max and Jitter >= 0")
+		return errors.New("the Backoff needs 0 < Base <= Max and Jitter >= 0")
 	case c.Queues.AckWait < 100*time.Millisecond:
-		return fmt.Errorf("AckWait is %v, at least 100ms is needed", c.Queues.AckWait)
+		return fmt.Errorf("the AckWait is %v, at least 100ms are needed", c.Queues.AckWait)
 	case c.AttemptTimeout <= 0 || c.StopGrace < 0 || c.Sweep <= 0:
-		return errors.New("AttemptTimeout and Sweep must be above zero, StopGrace not below")
+		return errors.New("the AttemptTimeout and Sweep must be above zero, StopGrace not below")
 	case c.Queues.MaxAckPending <= c.Workers:
-		return fmt.Errorf("MaxAckPending is %d, it must exceed the %d workers: reports waiting for a retry count too", c.Queues.MaxAckPending, c.Workers)
+		return fmt.Errorf("the MaxAckPending is %d, it must exceed the %d workers: reports waiting for a retry count too", c.Queues.MaxAckPending, c.Workers)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,8 +128,8 @@ const stuckGrace = 5 * time.Second
 //
 // It does not wait for ever for a handler that ignores its context: after 5 s more it returns an error that counts them.
 func (c *Consumer) Run(ctx context.Context) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	defer c.cut()
 	c.stopping = ctx
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(c.cfg.StopGrace, c.cut) })()
@@ -137,10 +138,11 @@ func (c *Consumer) Run(ctx context.Context) error {
 	defer endBeats()
 	var intake, beats, sweeps sync.WaitGroup
 	var busy [2]atomic.Bool // whether the last look into a queue found something
+	var failed [2]error     // why an intake cannot go on
 	for i, name := range stream.Names() {
 		intake.Go(func() {
-			if err := c.intake(ctx, name, &busy[i], &busy[1-i]); err != nil {
-				stop(err)
+			if failed[i] = c.intake(ctx, name, &busy[i], &busy[1-i]); failed[i] != nil {
+				stop()
 			}
 		})
 	}
@@ -149,15 +151,12 @@ func (c *Consumer) Run(ctx context.Context) error {
 
 	intake.Wait()
 	stuck := c.waitForWork()
-	stop(nil)
+	stop()
 	sweeps.Wait()
 	endBeats()
 	beats.Wait()
 	c.flush()
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
-		return cause
-	}
-	return stuck
+	return cmp.Or(failed[0], failed[1], stuck)
 }
 
 // Cut ends the grace of a stopping worker: running attempts are cut now and their reports handed back.

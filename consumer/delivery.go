@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go"
 
 	"github.com/guyline/guyline/stream"
 )
@@ -16,7 +16,8 @@ import (
 // touch the message itself.
 type delivery struct {
 	stream.Message
-	msg   jetstream.Msg
+	msg   *nats.Msg
+	nc    *nats.Conn
 	count uint64 // how often the server has delivered this message, from 1
 	log   *slog.Logger
 
@@ -28,17 +29,17 @@ type delivery struct {
 }
 
 // start takes a message in hand and processes it in a goroutine of its own, which owns one slot.
-func (c *Consumer) start(msg jetstream.Msg) {
+func (c *Consumer) start(msg *nats.Msg) {
 	meta, err := msg.Metadata()
 	if err != nil { // a message without a JetStream reply cannot come from a pull
-		c.log.Error("received something that is no JetStream message", "subject", msg.Subject(), "err", err)
+		c.log.Error("received something that is no JetStream message", "subject", msg.Subject, "err", err)
 		c.slots.Release(1)
 		return
 	}
 	ref := stream.Ref{Stream: meta.Stream, Sequence: meta.Sequence.Stream}
 	d := &delivery{
-		Message: stream.Read(ref, msg.Subject(), msg.Headers(), msg.Data(), meta.Timestamp),
-		msg:     msg, count: meta.NumDelivered, ackWait: c.cfg.Queues.AckWait, beatAt: time.Now(),
+		Message: stream.Read(ref, msg.Subject, msg.Header, msg.Data, meta.Timestamp),
+		msg:     msg, nc: c.js.Conn(), count: meta.NumDelivered, ackWait: c.cfg.Queues.AckWait, beatAt: time.Now(),
 	}
 	d.log = c.log.With("site", d.Event.SiteID, "key", d.Key.Short())
 	c.hand.add(d)
@@ -92,12 +93,6 @@ func (h *hand) remove(d *delivery) {
 	delete(h.in, d)
 }
 
-func (h *hand) len() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.in)
-}
-
 func (h *hand) all() []*delivery {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,6 +112,9 @@ func (c *Consumer) beat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if !c.js.Conn().IsConnected() {
+			continue // the client library may keep a heartbeat for later, which tells the server nothing
 		}
 		for _, d := range c.hand.all() {
 			d.heartbeat()

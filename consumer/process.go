@@ -153,7 +153,11 @@ func (c *Consumer) retry(d *delivery, n int, j judgement) Outcome {
 // letGo gives a report back that the server would not let us settle: errStopped hands it back, and if the
 // connection is gone the server delivers it again by itself.
 func (c *Consumer) letGo(d *delivery, n int, err error) Outcome {
-	if errors.Is(err, errStopped) && n <= c.cfg.Queues.MaxAttempts {
+	switch {
+	case !errors.Is(err, errStopped):
+	case d.Carried.Verdict != nil:
+		return c.handBack(d, d.Carried.Attempts, nil)
+	case n <= c.cfg.Queues.MaxAttempts:
 		return c.handBack(d, n-1, nil)
 	}
 	return c.leave(d)

@@ -2,22 +2,23 @@ package consumer
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
-// Everything that tells the server what became of a message is in this file. Except for confirm these are
-// courtesies: each may be lost, and the next delivery puts it right.
+// Everything that tells the server what became of a message is in this file, in the words of JetStream's protocol (ADR-13 and
+// ADR-15). Except for confirm these are courtesies: each may be lost, and the next delivery puts it right.
 
 // ack removes the message: its report is settled.
 func (d *delivery) ack() {
-	if err := d.msg.Ack(); err != nil {
+	if err := d.say("+ACK"); err != nil {
 		d.log.Debug("ack not sent; the next delivery will be a duplicate", "err", err)
 	}
 }
 
 // confirm removes the message and waits until the server has done so.
 func (d *delivery) confirm(ctx context.Context) {
-	if err := d.msg.DoubleAck(ctx); err != nil {
+	if _, err := d.nc.RequestWithContext(ctx, d.msg.Reply, []byte("+ACK")); err != nil {
 		d.log.Debug("ack not confirmed; if it is lost the report is delivered again", "err", err)
 	}
 }
@@ -28,14 +29,14 @@ func (d *delivery) retryIn(delay time.Duration) {
 	if d.lost() {
 		return
 	}
-	if err := d.msg.NakWithDelay(max(delay, time.Millisecond)); err != nil {
+	if err := d.say(fmt.Sprintf(`-NAK {"delay": %d}`, max(delay, time.Millisecond).Nanoseconds())); err != nil {
 		d.log.Debug("retry not asked for; it is delivered again after AckWait", "err", err)
 	}
 }
 
 // terminate removes the message: its report is dead, and the letter is safe.
 func (d *delivery) terminate(reason string) {
-	if err := d.msg.TermWithReason(reason); err != nil {
+	if err := d.say("+TERM " + reason); err != nil {
 		d.log.Debug("end not sent; the next delivery will find the letter", "err", err)
 	}
 }
@@ -46,10 +47,12 @@ func (d *delivery) heartbeat() {
 		return
 	}
 	now := time.Now()
-	if err := d.msg.InProgress(); err != nil {
+	if err := d.say("+WPI"); err != nil {
 		return // beatAt stays: the message counts as lost after AckWait
 	}
 	d.mu.Lock()
 	d.beatAt = now
 	d.mu.Unlock()
 }
+
+func (d *delivery) say(word string) error { return d.nc.Publish(d.msg.Reply, []byte(word)) }

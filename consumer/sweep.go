@@ -22,7 +22,7 @@ const (
 )
 
 // sweep is the second net: every Config.Sweep it looks for messages that the server will never deliver
-// again, and buries their reports. Such a message has used up its deliveries, even the spare ones, or is one that the
+// again, and buries their reports. Such a message has used up its deliveries, even the spare ones, or is one that some
 // client library swallows unseen: an empty body with a Status header. The sweep also closes letters whose report has landed.
 func (c *Consumer) sweep(ctx context.Context) {
 	watches := make([]*watch, 0, 2)
@@ -102,7 +102,7 @@ func (w *watch) round(ctx context.Context) error {
 		return err
 	}
 	if state.Created != w.created {
-		w.created, w.marks, w.looked = state.Created, nil, nil
+		w.restart(state.Created)
 	}
 	candidates, err := w.candidates(ctx, w.settledBelow(state, time.Now()))
 	if err != nil {
@@ -128,6 +128,17 @@ func (w *watch) round(ctx context.Context) error {
 	}
 	w.looked = looked
 	return nil
+}
+
+// restart forgets what was known of sequences that have started anew: the same number may be another message now, or one
+// that will be delivered again. Advisories that came before the first round are kept.
+func (w *watch) restart(created [2]time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.created != [2]time.Time{} {
+		w.named = nil
+	}
+	w.created, w.marks, w.looked = created, nil, nil
 }
 
 // settledBelow is the sequence up to which nothing stored can be in anybody's hand: everything that was ever delivered if
@@ -199,13 +210,14 @@ func (c *Consumer) buryOrphan(ctx context.Context, m stream.Message) error {
 	case m.Invalid != nil:
 		verdict, attempts = unreadable(m, time.Now()), 0
 	}
-	letter, entry, err := c.putLetter(ctx, m, attempts, verdict)
+	b, err := c.putLetter(ctx, m, true, attempts, verdict)
 	if err != nil {
 		return err
 	}
-	if entry.Settles(m.Carried.Reopened) {
+	if b.landed != nil || b.over {
 		return c.queues.Delete(ctx, m.Ref)
 	}
+	letter := b.letter
 	if err := c.letters.RecordDeath(ctx, letter); err != nil {
 		return err
 	}
@@ -231,7 +243,7 @@ func (c *Consumer) closeLanded(ctx context.Context, from uint64) (next uint64, e
 		if err != nil {
 			return from, err
 		}
-		if _, err := c.letters.Close(ctx, l, dlq.By{Actor: c.cfg.Worker, Reason: "the report has landed"}); err != nil {
+		if _, err := c.letters.Close(ctx, l, dlq.By{Actor: c.cfg.Worker, Reason: landed}); err != nil {
 			return from, err
 		}
 		from = l.Sequence + 1

@@ -95,7 +95,8 @@ func (q *Queue) requeue(ctx context.Context, l Letter) (Outcome, error) {
 	}
 }
 
-// Discard gives up the report of one letter, given by sequence, for a reason. It begins like [Queue.Replay].
+// Discard gives up the report of one letter, given by sequence, for a reason. It begins like [Queue.Replay]. A report of which a
+// copy is in the queue will be worked whatever becomes of the letter, so it cannot be given up: [Busy].
 func (q *Queue) Discard(ctx context.Context, seq uint64, by By) (Outcome, error) {
 	if report.Clean(by.Reason) == "" {
 		return "", errors.New("discard: a reason is required")
@@ -103,6 +104,11 @@ func (q *Queue) Discard(ctx context.Context, seq uint64, by By) (Outcome, error)
 	l, outcome, err := q.open(ctx, seq, by)
 	if outcome != "" || err != nil {
 		return outcome, err
+	}
+	if _, err := q.queues.Copy(ctx, l.Site, l.Key); err == nil {
+		return Busy, nil
+	} else if !errors.Is(err, jsapi.ErrNotFound) {
+		return "", err
 	}
 	if err := q.record(ctx, audit.Discard, l, by); err != nil {
 		return "", err
@@ -188,11 +194,11 @@ func (q *Queue) unburied(ctx context.Context, l Letter) (left []stream.Message, 
 	return left, nil
 }
 
-// RecordDeath appends the letter's death to the audit trail and waits, unless the report's newest event is that
-// death or an act on this letter.
+// RecordDeath appends the letter's death to the audit trail and waits, unless the report's newest event, failed attempts
+// apart, is that death or an act on this letter.
 func (q *Queue) RecordDeath(ctx context.Context, l Letter) error {
 	e := Death(l)
-	last, err := q.trail.Last(ctx, l.Site, l.Key)
+	last, err := q.trail.LastChange(ctx, l.Site, l.Key)
 	switch {
 	case errors.Is(err, audit.ErrNotFound):
 	case err != nil:
@@ -212,6 +218,7 @@ func Death(l Letter) audit.Event {
 	return audit.Event{
 		Time: l.FailedAt, Kind: audit.Death, Key: l.Key, SiteID: l.SiteID(), Worker: l.Worker, Attempt: l.Attempts,
 		Class: l.Class, Code: l.Code, Reason: l.Reason, Hash: l.Hash, Stream: l.Source.Stream, Sequence: l.Source.Sequence,
+		Published: l.PublishedAt,
 	}
 }
 

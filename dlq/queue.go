@@ -33,7 +33,7 @@ var (
 
 // Setup creates the stream or sets its replicas. Its other limits belong to whoever set them.
 func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
-	want := jetstream.StreamConfig{
+	return jsapi.Ensure(ctx, js, jetstream.StreamConfig{
 		Name:              Stream,
 		Description:       "Guyline: dead letters, the newest of each report",
 		Subjects:          []string{"reports.dlq.>"},
@@ -43,20 +43,7 @@ func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
 		AllowDirect:       true,
 		Storage:           jetstream.FileStorage,
 		Replicas:          replicas,
-	}
-	s, err := js.Stream(ctx, Stream)
-	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		_, err = js.CreateStream(ctx, want)
-	case err == nil:
-		have := s.CachedInfo().Config
-		want.MaxBytes, want.MaxMsgs, want.MaxAge = have.MaxBytes, have.MaxMsgs, have.MaxAge
-		_, err = js.UpdateStream(ctx, want)
-	}
-	if err != nil {
-		return fmt.Errorf("set up stream %s: %w", Stream, err)
-	}
-	return nil
+	})
 }
 
 // Queue is the dead-letter queue on one server. It is safe for concurrent use.

@@ -82,19 +82,23 @@ func (f *Finder) look(ctx context.Context, site report.Token, key report.Key) (A
 	} else if !errors.Is(err, keyvalue.ErrNotFound) {
 		return a, err
 	}
-	last, err := f.trail.Last(ctx, site, key)
-	if err != nil && !errors.Is(err, audit.ErrNotFound) {
-		return a, err
-	}
 	switch {
 	case a.Entry != nil && a.Entry.State == keyvalue.Done:
 		a.Fate = Done
+		return a, nil
 	case queued != nil:
 		a.Fate, a.Message, a.Parked = Waiting, queued, queued.Parked()
+		return a, nil
 	case a.Letter != nil:
 		a.Fate = Dead
-	case last.Kind == audit.Discard:
-		a.Fate, a.Discarded = Discarded, &last
+		return a, nil
+	}
+	discard, err := f.trail.Discarded(ctx, site, key)
+	switch {
+	case err == nil:
+		a.Fate, a.Discarded = Discarded, &discard
+	case !errors.Is(err, audit.ErrNotFound):
+		return a, err
 	case a.Entry != nil: // reopened, and the requeueing was cut short
 		a.Fate = Waiting
 	}

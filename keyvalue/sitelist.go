@@ -46,7 +46,9 @@ func ReadSites(r io.Reader) ([]string, error) {
 
 func sitesFromJSON(in io.Reader, add func(int, string) error) error {
 	lines := bufio.NewScanner(in)
-	for n := 1; lines.Scan(); n++ {
+	lines.Buffer(nil, report.MaxMessage)
+	n := 1
+	for ; lines.Scan(); n++ {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
@@ -60,7 +62,10 @@ func sitesFromJSON(in io.Reader, add func(int, string) error) error {
 			return err
 		}
 	}
-	return lines.Err()
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("line %d: %w", n, err)
+	}
+	return nil
 }
 
 func sitesFromCSV(in io.Reader, add func(int, string) error) error {

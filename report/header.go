@@ -68,9 +68,11 @@ func Foreign(headers map[string][]string) (kept map[string][]string, dropped int
 	return kept, 0
 }
 
-// sendable reports whether nats.go sends a header of this name (v1.55.0: visible ASCII without colon).
+// sendable reports whether nats.go sends a header of this name (v1.55.0: a token of RFC 9110).
 func sendable(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == ':' })
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"()/,:;<=>?@[\\]{}", r)
+	})
 }
 
 // FormatTime and ParseTime are the form of times in headers: RFC 3339 with nanoseconds, in UTC. The

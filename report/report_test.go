@@ -233,7 +233,7 @@ func TestForeign(t *testing.T) {
 	t.Parallel()
 	kept, dropped := report.Foreign(map[string][]string{
 		"Nats-Rollup": {"all"}, "NATS-TTL": {"1"}, "guyline-attempts": {"99"}, "Status": {"503"}, "description": {"x"},
-		"bad name": {"x"}, "": {"x"}, "X-Firm": {"Acme", "Zenith"},
+		"bad name": {"x"}, "": {"x"}, "X/Y": {"x"}, "X:": {"x"}, "Größe": {"x"}, "X[]": {"x"}, "X-Firm": {"Acme", "Zenith"},
 	})
 	if diff := cmp.Diff(map[string][]string{"X-Firm": {"Acme", "Zenith"}}, kept); diff != "" || dropped != 0 {
 		t.Errorf("dropped %d, kept (-want +got)\n%s", dropped, diff)

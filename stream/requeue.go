@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -22,9 +23,7 @@ var ErrFenced = errors.New("another copy of the report is in the queue")
 func (q *Queues) Requeue(ctx context.Context, site report.Token, key report.Key, foreign nats.Header, body []byte, c Carried, own uint64) error {
 	h := nats.Header{}
 	kept, _ := report.Foreign(foreign)
-	for name, values := range kept {
-		h[name] = values
-	}
+	maps.Copy(h, kept)
 	c.write(h)
 	msg := &nats.Msg{Subject: "reports.requeued." + string(site) + "." + string(key), Header: h, Data: body}
 	ack, err := q.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequenceForSubject(own, copies(site, key)), jetstream.WithExpectStream(Requeued))

@@ -13,12 +13,7 @@ import (
 )
 
 func (a *app) dlqCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "dlq",
-		Short: "Read, verify, replay and discard dead letters",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	cmd := group("dlq", "Read, verify, replay and discard dead letters")
 	cmd.AddCommand(a.dlqLsCommand(), a.dlqShowCommand(), a.dlqVerifyCommand(), a.dlqReplayCommand(), a.dlqDiscardCommand(), a.dlqExportCommand())
 	return cmd
 }

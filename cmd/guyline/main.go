@@ -122,6 +122,16 @@ func (a *app) command() *cobra.Command {
 	return root
 }
 
+// group is a command that only holds others.
+func group(name, short string) *cobra.Command {
+	return &cobra.Command{
+		Use:   name,
+		Short: short,
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+}
+
 // asUsage makes wrong flags and arguments of every command usage errors that point to its help.
 func asUsage(cmd *cobra.Command) {
 	hint := func(c *cobra.Command, err error) error {
@@ -152,7 +162,7 @@ func (a *app) configure() error {
 	if cfg.LogFormat == "json" || cfg.LogFormat == "auto" && !terminal {
 		a.log = slog.New(slog.NewJSONHandler(a.above, &slog.HandlerOptions{Level: cfg.Level()}))
 	} else {
-		a.log = slog.New(tint.NewHandler(a.above, &tint.Options{Level: cfg.Level(), TimeFormat: "15:04:05.000", NoColor: !terminal}))
+		a.log = slog.New(tint.NewTextHandler(a.above, &tint.Options{Level: cfg.Level(), TimeFormat: "15:04:05.000", NoColor: !terminal}))
 	}
 	return nil
 }

@@ -177,8 +177,8 @@ type receipts struct {
 	Skipped   int64 `json:"skipped"`
 }
 
-// publish sends a list. A report that the ledger has settled is not sent. It stops at the first sign that the queue takes
-// nothing more.
+// publish sends a list. A report that the ledger has settled is not sent. It stops when the queue takes nothing more or does
+// not answer: only a report that is too large concerns itself alone.
 func (a *app) publish(ctx context.Context, s *session, list publication) (r receipts, err error) {
 	r.Skipped = list.bad
 	bar := a.startProgress("publishing", list.total)
@@ -209,7 +209,7 @@ func (a *app) publish(ctx context.Context, s *session, list publication) (r rece
 			}
 		}
 		bar.to(r.Accepted+r.Duplicate+r.Done+r.Refused, 0)
-		if errors.Is(receipt.Err, stream.ErrQueueFull) || errors.Is(receipt.Err, stream.ErrNoQueue) {
+		if receipt.Err != nil && receipt.Row.Err == nil && !errors.Is(receipt.Err, stream.ErrTooLarge) {
 			return r, fmt.Errorf("stopped at line %d after %d accepted: %w", receipt.Row.Line, r.Accepted, receipt.Err)
 		}
 	}

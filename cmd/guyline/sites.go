@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
@@ -12,12 +11,7 @@ import (
 )
 
 func (a *app) sitesCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "sites",
-		Short: "The registry of known sites",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	cmd := group("sites", "The registry of known sites")
 	cmd.AddCommand(
 		&cobra.Command{
 			Use:   "import FILE",
@@ -83,56 +77,5 @@ func (a *app) sitesCommand() *cobra.Command {
 			},
 		},
 	)
-	return cmd
-}
-
-func (a *app) auditCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "audit",
-		Short: "The audit trail",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(&cobra.Command{
-		Use:   "log [SITE URI | KEY]",
-		Short: "Print the trail, whole or of one report",
-		Args:  cobra.MaximumNArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			site, key := report.Token("*"), report.Key("*")
-			if len(args) > 0 {
-				var err error
-				if site, key, err = reportOf(args); err != nil {
-					return err
-				}
-			}
-			s, err := a.open(cmd.Context(), reads)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			t := newTable(a.stdout, "TIME", "EVENT", "KEY", "SITE", "BY", "CODE", "REASON")
-			n := 0
-			for e, err := range s.trail.Log(cmd.Context(), site, key) {
-				if err != nil {
-					return err
-				}
-				n++
-				if a.json {
-					if err := a.printJSON(e); err != nil {
-						return err
-					}
-					continue
-				}
-				t.row(short(e.Time), string(e.Kind), e.Key.Short(), e.SiteID, e.Actor+e.Worker, string(e.Code), e.Reason)
-			}
-			switch {
-			case n == 0 && len(args) > 0:
-				return errors.New("the trail has no event of this report: it succeeded at once, or was never handed over (`guyline show` tells)")
-			case a.json || n == 0:
-				return nil
-			}
-			return t.flush()
-		},
-	})
 	return cmd
 }

@@ -78,7 +78,7 @@ func Check(t testing.TB, js jetstream.JetStream, published ...report.Key) Tally 
 	var tally Tally
 	for k := range known {
 		discarded := 0
-		if e, err := trail.Last(ctx, "*", k); err == nil && e.Kind == audit.Discard && done[k]+waiting[k]+dead[k] == 0 {
+		if _, err := trail.Discarded(ctx, "*", k); err == nil && done[k]+waiting[k]+dead[k] == 0 {
 			discarded = 1
 		}
 		if n := done[k] + waiting[k] + dead[k] + discarded; n != 1 {

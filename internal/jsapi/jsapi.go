@@ -1,5 +1,6 @@
-// Package jsapi makes the few JetStream requests for which nats.go's jetstream package has no call:
-// reads that are answered by the stream's leader.
+// Package jsapi makes the few JetStream requests for which nats.go's jetstream package has no call, above all
+// reads that are answered by the stream's leader ([Get], [Last], [Next], [Delete]), and holds two that several rooms
+// share ([Scan], [Ensure]).
 //
 // Stream.GetMsg and KeyValue.Get are answered by any replica when the stream allows direct reads,
 // and a replica may lag (measured with three replicas: 8 % of reads right after a write miss it). What must
@@ -104,7 +105,7 @@ func call(ctx context.Context, js jetstream.JetStream, api string, req, answer a
 	if err != nil {
 		return err
 	}
-	reply, err := js.Conn().RequestWithContext(ctx, prefix(js)+api, body)
+	reply, err := js.Conn().RequestWithContext(ctx, Prefix(js)+api, body)
 	if err != nil {
 		return fmt.Errorf("%s: %w", api, err)
 	}
@@ -114,7 +115,8 @@ func call(ctx context.Context, js jetstream.JetStream, api string, req, answer a
 	return nil
 }
 
-func prefix(js jetstream.JetStream) string {
+// Prefix is what JetStream requests begin with: "$JS.API." unless the context has a domain or a prefix of its own.
+func Prefix(js jetstream.JetStream) string {
 	o := js.Options()
 	switch {
 	case o.Domain != "":

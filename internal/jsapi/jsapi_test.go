@@ -201,7 +201,8 @@ func TestServerStoppedBuffering(t *testing.T) {
 	}
 	fill(t, js, "s.a")
 	srv.Stop(t)
-	if _, err := jsapi.Get(t.Context(), js, "S", 1); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "STREAM.MSG.GET.S") {
+	ctx := limited(t)
+	if _, err := jsapi.Get(ctx, js, "S", 1); ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "STREAM.MSG.GET.S") {
 		t.Errorf("got %v, want DeadlineExceeded that names the request", err)
 	}
 }

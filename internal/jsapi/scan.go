@@ -70,7 +70,7 @@ func consume(ctx context.Context, js jetstream.JetStream, s jetstream.Stream, cf
 		return 0, false, err
 	}
 	defer func() { // else the server keeps it for minutes; nothing depends on the answer
-		_ = js.Conn().Publish(prefix(js)+"CONSUMER.DELETE."+s.CachedInfo().Config.Name+"."+c.CachedInfo().Name, nil)
+		_ = js.Conn().Publish(Prefix(js)+"CONSUMER.DELETE."+s.CachedInfo().Config.Name+"."+c.CachedInfo().Name, nil)
 	}()
 	info, err := c.Info(ctx)
 	if err != nil || info.NumPending == 0 {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Eventually waits until cond returns true. It asks at once and then every 5 ms; after 20 seconds
+// Eventually waits until cond returns true. It asks at once and then every 5 ms; after a minute
 // it fails the test, naming what it waited for: "timed out waiting for " + what. It is called from
 // the test's goroutine.
 func Eventually(t testing.TB, what string, cond func() bool) {

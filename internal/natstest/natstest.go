@@ -35,7 +35,7 @@ import (
 
 // patience is how long a test waits for something that normally takes milliseconds. It is generous
 // because test machines are small, shared and noisy; only a failing test waits this long.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // Server is a JetStream server for one test. Its methods are called from the test's goroutine.
 type Server struct {

@@ -1,0 +1,113 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/guyline/guyline/internal/jsapi"
+	"github.com/guyline/guyline/report"
+)
+
+// Last reads the newest event of a report through the leader, or returns [ErrNotFound].
+func (t *Trail) Last(ctx context.Context, site report.Token, key report.Key) (Event, error) {
+	m, err := jsapi.Last(ctx, t.js, Stream, subject(site, key))
+	switch {
+	case errors.Is(err, jsapi.ErrNotFound):
+		return Event{}, ErrNotFound
+	case err != nil:
+		return Event{}, fmt.Errorf("audit trail: %w", err)
+	}
+	return readEvent(m)
+}
+
+// LastChange reads the newest event of a report that changed its fate, a death or an act, or returns [ErrNotFound]. A worker that
+// has lost a report may still record a failed attempt after it.
+func (t *Trail) LastChange(ctx context.Context, site report.Token, key report.Key) (Event, error) {
+	last, err := t.Last(ctx, site, key)
+	if err != nil || last.Kind != AttemptFailed {
+		return last, err
+	}
+	found := false
+	for e, err := range t.events(ctx, site, key) {
+		if err != nil {
+			return Event{}, err
+		}
+		if e.Kind != AttemptFailed {
+			last, found = e, true
+		}
+	}
+	if !found {
+		return Event{}, ErrNotFound
+	}
+	return last, nil
+}
+
+// Discarded finds the act that gave a report up, or returns [ErrNotFound]: its newest event among deaths and discards must be a
+// discard. Others may come after it: a late failed attempt of a worker that had lost the report, or the record of a replay
+// for which the discard was faster.
+func (t *Trail) Discarded(ctx context.Context, site report.Token, key report.Key) (Event, error) {
+	var last Event
+	for e, err := range t.events(ctx, site, key) {
+		if err != nil {
+			return Event{}, err
+		}
+		if e.Kind == Death || e.Kind == Discard {
+			last = e
+		}
+	}
+	if last.Kind != Discard {
+		return Event{}, ErrNotFound
+	}
+	return last, nil
+}
+
+// FirstFailure finds when a report that was published at the given time first failed, or returns [ErrNotFound].
+func (t *Trail) FirstFailure(ctx context.Context, site report.Token, key report.Key, published time.Time) (time.Time, error) {
+	for e, err := range t.events(ctx, site, key) {
+		if err != nil {
+			return time.Time{}, err
+		}
+		if e.Kind == AttemptFailed && !e.Time.Before(published) {
+			return e.Time, nil
+		}
+	}
+	return time.Time{}, ErrNotFound
+}
+
+// Died reports whether the trail has recorded the death of this very message: same place and time of publication.
+func (t *Trail) Died(ctx context.Context, site report.Token, key report.Key, stream string, sequence uint64, published time.Time) (bool, error) {
+	for e, err := range t.events(ctx, site, key) {
+		if err != nil {
+			return false, err
+		}
+		if e.Kind == Death && e.Stream == stream && e.Sequence == sequence && e.Published.Equal(published) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// events yields the events of a report, also the ones that were written twice, each read through the leader.
+func (t *Trail) events(ctx context.Context, site report.Token, key report.Key) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		for seq := uint64(1); ; {
+			m, err := jsapi.Next(ctx, t.js, Stream, subject(site, key), seq)
+			if errors.Is(err, jsapi.ErrNotFound) {
+				return
+			}
+			var e Event
+			if err == nil {
+				e, err = readEvent(m)
+			} else {
+				err = fmt.Errorf("audit trail: %w", err)
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+			seq = m.Sequence + 1
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package audit_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/report"
+)
+
+func TestLastChange(t *testing.T) {
+	t.Parallel()
+	trail, js := setUp(t)
+	key := report.NewKey("NY", "a.pdf")
+	expect := func(want audit.Event, wantErr error) {
+		t.Helper()
+		for _, site := range []report.Token{"NY", "*"} {
+			if got, err := trail.LastChange(t.Context(), site, key); !errors.Is(err, wantErr) || !cmp.Equal(got, want) {
+				t.Errorf("of site %s: %v, want %v; %s", site, err, wantErr, cmp.Diff(want, got))
+			}
+		}
+	}
+	expect(audit.Event{}, audit.ErrNotFound)
+	appended(t, trail, event(audit.Death, "NY 12.4", 1), event(audit.AttemptFailed, "NY", 2), event(audit.AttemptFailed, "NY", 3))
+	expect(audit.Event{}, audit.ErrNotFound)
+	for n, kind := range []audit.Kind{audit.Death, audit.Replay, audit.Death, audit.Discard, audit.Recovered} {
+		e := event(kind, "NY", uint64(10*n+10))
+		appended(t, trail, e)
+		expect(e, nil)
+		late := event(audit.AttemptFailed, "NY", uint64(10*n+11))
+		appended(t, trail, late)
+		expect(e, nil)
+	}
+	js.Conn().Close()
+	if got, err := trail.LastChange(t.Context(), "NY", key); err == nil || errors.Is(err, audit.ErrNotFound) {
+		t.Errorf("there is no server: got %+v, %v", got, err)
+	}
+}
+
+// A discard stands until the report dies again, whatever else is recorded after it.
+func TestDiscarded(t *testing.T) {
+	t.Parallel()
+	trail, js := setUp(t)
+	key := report.NewKey("NY", "a.pdf")
+	var discard audit.Event // the one that stands
+	expect := func(after audit.Event) {
+		t.Helper()
+		for _, site := range []report.Token{"NY", "*"} {
+			got, err := trail.Discarded(t.Context(), site, key)
+			if discard.Kind == "" && !errors.Is(err, audit.ErrNotFound) || discard.Kind != "" && err != nil || !cmp.Equal(got, discard) {
+				t.Errorf("after %s %d, of site %s: %v %s", after.Kind, after.Letter, site, err, cmp.Diff(discard, got))
+			}
+		}
+	}
+	expect(audit.Event{})
+	appended(t, trail, event(audit.Discard, "NY 12.4", 1))
+	for n, kind := range []audit.Kind{
+		audit.AttemptFailed, audit.Replay, audit.Death, audit.Discard, audit.Replay, audit.AttemptFailed, audit.Recovered, audit.Death, audit.Discard, audit.Discard,
+	} {
+		e := event(kind, "NY", uint64(n+2))
+		appended(t, trail, e)
+		switch kind {
+		case audit.Discard:
+			discard = e
+		case audit.Death:
+			discard = audit.Event{}
+		}
+		expect(e)
+	}
+	js.Conn().Close()
+	if got, err := trail.Discarded(t.Context(), "NY", key); err == nil || errors.Is(err, audit.ErrNotFound) {
+		t.Errorf("there is no server: got %+v, %v", got, err)
+	}
+}
+
+func TestFirstFailure(t *testing.T) {
+	t.Parallel()
+	trail, js := setUp(t)
+	key, published := report.NewKey("NY", "a.pdf"), time.Unix(100, 0).UTC()
+	first := func(site report.Token) (time.Time, error) {
+		return trail.FirstFailure(t.Context(), site, key, published)
+	}
+	appended(t, trail, event(audit.AttemptFailed, "NY 12.4", 101), event(audit.AttemptFailed, "NY", 99), event(audit.Death, "NY", 101))
+	if got, err := first("NY"); !errors.Is(err, audit.ErrNotFound) {
+		t.Errorf("only an earlier publication's: got %v, %v; want ErrNotFound", got, err)
+	}
+	appended(t, trail, event(audit.AttemptFailed, "NY", 100), event(audit.AttemptFailed, "NY", 102))
+	for _, site := range []report.Token{"NY", "*"} {
+		if got, err := first(site); err != nil || !got.Equal(published) {
+			t.Errorf("of site %s: got %v, %v; want %v", site, got, err, published)
+		}
+	}
+	js.Conn().Close()
+	if got, err := first("NY"); err == nil || errors.Is(err, audit.ErrNotFound) {
+		t.Errorf("there is no server: got %v, %v", got, err)
+	}
+}
+
+func TestDied(t *testing.T) {
+	t.Parallel()
+	trail, js := setUp(t)
+	key, published := report.NewKey("NY", "a.pdf"), time.Unix(100, 5)
+	death := event(audit.Death, "NY", 7)
+	death.Published = published.UTC()
+	attempt := event(audit.AttemptFailed, "NY", 8)
+	attempt.Published = death.Published
+	appended(t, trail, event(audit.Death, "NY", 5), attempt, death, event(audit.Replay, "NY", 9))
+	for _, tt := range []struct {
+		what      string
+		site      report.Token
+		stream    string
+		sequence  uint64
+		published time.Time
+		want      bool
+	}{
+		{"another site", "NY=2012=2E4", "REPORTS", 7, published, false},
+		{"another stream", "NY", "REPORTS_REQUEUE", 7, published, false},
+		{"another sequence", "NY", "REPORTS", 6, published, false},
+		{"another time", "NY", "REPORTS", 7, published.Add(1), false},
+		{"a failed attempt", "NY", "REPORTS", 8, published, false},
+		{"the message", "NY", "REPORTS", 7, published, true},
+		{"the message of a key", "*", "REPORTS", 7, published, true},
+		{"one whose event does not say when it was published", "NY", "REPORTS", 5, time.Time{}, true},
+	} {
+		if got, err := trail.Died(t.Context(), tt.site, key, tt.stream, tt.sequence, tt.published); got != tt.want || err != nil {
+			t.Errorf("%s: got %v, %v", tt.what, got, err)
+		}
+	}
+	if _, err := js.Publish(t.Context(), "reports.audit.NY."+string(key), []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := trail.Died(t.Context(), "NY", key, "REPORTS", 6, published); err == nil {
+		t.Error("a garbled event: no error")
+	}
+	if died, err := trail.Died(t.Context(), "NY", key, "REPORTS", 7, published); !died || err != nil {
+		t.Errorf("before the garbled event: got %v, %v", died, err)
+	}
+}

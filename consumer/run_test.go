@@ -1,0 +1,205 @@
+package consumer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime/pprof"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/guyline/guyline/internal/invariant"
+	"github.com/guyline/guyline/internal/natstest"
+	"github.com/guyline/guyline/report"
+	"github.com/guyline/guyline/stream"
+)
+
+// goroutines lists those that carry a label and are inside one of these functions of the package.
+func goroutines(t testing.TB, label string, functions ...string) (found []string) {
+	t.Helper()
+	var profile bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
+		t.Fatal(err)
+	}
+	for group := range strings.SplitSeq(profile.String(), "\n\n") {
+		for _, f := range functions {
+			if strings.Contains(group, `"`+label+`"`) && strings.Contains(group, "/consumer."+f) {
+				found = append(found, f)
+			}
+		}
+	}
+	return found
+}
+
+// Run returns when the last of its goroutines has ended: nothing is observed, run or sent after it.
+func TestRunWaitsForItsGoroutines(t *testing.T) {
+	t.Parallel()
+	all := []string{"(*Consumer).intake", "(*Consumer).process", "(*Consumer).guarded", "(*Consumer).beat", "(*Consumer).sweep"}
+	cfg := quick()
+	cfg.StopGrace = 0
+	w := newWorld(t, cfg, script{"A": {untilCut, succeed}})
+	for i := range 20 {
+		w.script[fmt.Sprint("R", i)] = []run{succeed}
+		w.publish(fmt.Sprint("R", i))
+	}
+	w.publish("A")
+	k := w.open()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	label := t.Name()
+	returned := make(chan struct{})
+	go pprof.Do(ctx, pprof.Labels("test", label), func(ctx context.Context) {
+		defer close(returned)
+		if err := k.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if left := goroutines(t, label, all...); len(left) > 0 {
+			t.Errorf("Run has returned, and these go on: %v", left)
+		}
+	})
+	natstest.Eventually(t, "every kind of goroutine to run", func() bool { return len(goroutines(t, label, all...)) >= len(all) })
+	natstest.Eventually(t, "the others to be done", func() bool { return w.saw("R19", Succeeded) == 1 })
+	cancel()
+	awaitClosed(t, "Run to return", returned)
+	w.start()
+	w.check(invariant.Tally{Done: 21})
+}
+
+// A handler that ignores its context is judged as a time-out, and holds its slot until it returns.
+func TestStuckHandlerHoldsItsSlot(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.Workers = 1
+	cfg.AttemptTimeout = 100 * time.Millisecond
+	var (
+		release  = make(chan struct{})
+		released atomic.Bool
+	)
+	after := func(ctx context.Context) (report.Result, error) {
+		if !released.Load() {
+			t.Error("a report was begun while the only slot was held")
+		}
+		return succeed(ctx)
+	}
+	w := newWorld(t, cfg, script{"B": {after}, "A": {func(ctx context.Context) (report.Result, error) {
+		<-release
+		return succeed(ctx)
+	}, after}})
+	w.publish("A")
+	k := w.start()
+	w.await("A", Retried)
+	w.publish("B")
+	natstest.Eventually(t, "the handler to count as stuck", func() bool { return k.stuck.Load() == 1 })
+	sweeps := w.attempted("$JS.API.CONSUMER.INFO.REPORTS.workers")
+	natstest.Eventually(t, "some sweeps to pass", func() bool { return sweeps.Load() >= 3 })
+	released.Store(true)
+	close(release)
+	w.check(invariant.Tally{Done: 2})
+	if got := k.stuck.Load(); got != 0 {
+		t.Errorf("%d handlers count as stuck, want none", got)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if o := w.outcomes["A"][0]; o.Code != report.CodeTimeout || o.Attempts != 1 {
+		t.Errorf("the first attempt was judged %+v, want a time-out", o)
+	}
+}
+
+// Run does not wait for ever for a handler that never returns; its error counts them, and the reports are handed back.
+func TestRunGivesUpOnStuckHandlers(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.StopGrace = 0
+	cfg.Workers = 2
+	cfg.AttemptTimeout = time.Second
+	release := make(chan struct{})
+	never := func(ctx context.Context) (report.Result, error) {
+		<-release
+		return succeed(ctx)
+	}
+	w := newWorld(t, cfg, script{"A": {never, succeed}, "B": {never, succeed}})
+	t.Cleanup(func() { // after Run, before the server stops: so that nothing outlives the test
+		close(release)
+		w.workers[0].work.Wait()
+	})
+	w.publish("A", "B")
+	k := w.start()
+	natstest.Eventually(t, "both handlers to run", func() bool { return w.ran("A")+w.ran("B") == 2 })
+	err := k.end()
+	if err == nil || err.Error() != "2 handlers ignore that their context has ended" {
+		t.Errorf("Run returned %v, want an error that counts two handlers", err)
+	}
+	if a, b := w.saw("A", HandedBack), w.saw("B", HandedBack); a != 1 || b != 1 {
+		t.Errorf("handed back A %d and B %d times, want once each", a, b)
+	}
+	w.workers = w.workers[1:]
+	w.start()
+	w.check(invariant.Tally{Done: 2})
+	w.workers = append([]*worker{k}, w.workers...)
+	for _, site := range []string{"A", "B"} {
+		if got := w.entry(site).Attempts; got != 1 {
+			t.Errorf("%s took %d attempts, want 1", site, got)
+		}
+	}
+}
+
+// An empty queue keeps no slot from what the other has, even if only one is free.
+func TestEmptyQueueKeepsNoSlot(t *testing.T) {
+	t.Parallel()
+	for _, busy := range stream.Names() {
+		t.Run(busy, func(t *testing.T) {
+			t.Parallel()
+			const reports = 60 // at a second for each this would outlast the test's patience
+			cfg := quick()
+			cfg.Workers = 2
+			release := make(chan struct{})
+			w := newWorld(t, cfg, script{"HELD": {func(ctx context.Context) (report.Result, error) {
+				<-release
+				return succeed(ctx)
+			}}})
+			for i := range reports {
+				w.script[fmt.Sprint("R", i)] = []run{succeed}
+			}
+			w.publish("HELD")
+			w.start()
+			natstest.Eventually(t, "one slot to be held", func() bool { return w.ran("HELD") == 1 })
+			for i := range reports {
+				site := fmt.Sprint("R", i)
+				if busy == stream.Reports {
+					w.publish(site)
+				} else {
+					w.requeue(site, stream.Carried{})
+				}
+			}
+			w.await(fmt.Sprint("R", reports-1), Succeeded)
+			close(release)
+			w.check(invariant.Tally{Done: reports + 1})
+		})
+	}
+}
+
+// Neither queue waits behind a backlog of the other, even with one slot.
+func TestQueuesAlternate(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.Workers = 1
+	w := newWorld(t, cfg, script{})
+	var order []string
+	for i := range 20 {
+		for _, site := range []string{fmt.Sprint("P", i), fmt.Sprint("Q", i)} {
+			w.script[site] = []run{func(ctx context.Context) (report.Result, error) {
+				order = append(order, site[:1]) // one slot: never two at once
+				return succeed(ctx)
+			}}
+		}
+		w.publish(fmt.Sprint("P", i))
+		w.requeue(fmt.Sprint("Q", i), stream.Carried{})
+	}
+	w.start()
+	w.check(invariant.Tally{Done: 40})
+	if got := strings.Join(order, ""); strings.Contains(got, "PPPPP") || strings.Contains(got, "QQQQQ") {
+		t.Errorf("the queues were worked in the order %s, want them to alternate", got)
+	}
+}

@@ -1,0 +1,249 @@
+package consumer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/internal/invariant"
+	"github.com/guyline/guyline/internal/natstest"
+	"github.com/guyline/guyline/keyvalue"
+	"github.com/guyline/guyline/report"
+	"github.com/guyline/guyline/stream"
+)
+
+// exhaust uses up every delivery of what a queue holds, as workers that never settle would. Nobody listens to the advisories.
+func (w *world) exhaust(queue string) {
+	w.Helper()
+	c, err := w.js.Consumer(context.Background(), queue, stream.Consumer)
+	if err != nil {
+		w.Fatal(err)
+	}
+	natstest.Eventually(w, "every delivery to be used up", func() bool {
+		batch, err := c.FetchNoWait(100)
+		if err != nil {
+			return false
+		}
+		for msg := range batch.Messages() {
+			if err := msg.Nak(); err != nil {
+				w.Fatal(err)
+			}
+		}
+		s, err := w.queues().State(context.Background(), queue)
+		return err == nil && s.Waiting == 0 && s.InWork == 0
+	})
+}
+
+// putLetter puts a dead letter about a message, as a worker that died right after would have.
+func (w *world) putLetter(m stream.Message, class report.Class, reason string) dlq.Letter {
+	w.Helper()
+	l := dlq.Letter{
+		Key: m.Key, Site: m.Site, Class: class, Code: report.CodeNotAPDF, Reason: reason, Hash: report.AuditHash(m.Key, reason),
+		Attempts: 2, Subject: m.Subject, Source: m.Identity, PublishedAt: m.PublishedAt, FailedAt: time.Now().UTC(), Body: m.Body,
+	}
+	if _, err := w.letters().Put(context.Background(), l, 0); err != nil {
+		w.Fatal(err)
+	}
+	l, err := w.letters().Current(context.Background(), m.Site, m.Key)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return l
+}
+
+// commit settles a report, as another worker would have.
+func (w *world) commit(site string) {
+	w.Helper()
+	e := keyvalue.Entry{State: keyvalue.Done, SiteID: site, SourceURI: uri(site), Result: report.Result(`{}`), Attempts: 1, Worker: "other/1"}
+	if _, err := w.ledger().Commit(context.Background(), e); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// An empty body with a Status header is swallowed by the client library at every delivery. Reports beside it are not harmed.
+func TestSweepFindsWhatIsSwallowed(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"503", "404", "409", "100"} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			cfg := quick()
+			cfg.Queues.MaxAttempts = 1 // a neighbour whose delivery were lost would be abandoned
+			w := newWorld(t, cfg, script{})
+			var m stream.Message
+			for i := range 10 {
+				site := fmt.Sprint("N", i)
+				w.script[site] = []run{succeed}
+				w.publish(site)
+				if i == 5 {
+					m = w.publishRaw("x", nats.Header{"Status": {status}}, nil)
+				}
+			}
+			w.start()
+			w.check(invariant.Tally{Done: 10, Dead: 1})
+			for site := range w.script {
+				if got := w.entry(site).Attempts; got != 1 {
+					t.Errorf("%s took %d attempts, want 1", site, got)
+				}
+			}
+			l, err := w.letters().Current(t.Context(), report.NoSite, m.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l.Class != report.ClassPoison || l.Code != report.CodeUndecodable || l.Attempts != 0 || len(l.Body) != 0 {
+				t.Errorf("letter is %+v, want poison undecodable", l)
+			}
+		})
+	}
+}
+
+// What had used up its deliveries before this worker began is found without an advisory, and gets the fate that rows 2 to 4
+// give it.
+func TestSweepBuriesOrphans(t *testing.T) {
+	t.Parallel()
+	const reason = "exhausted 4 attempts: 503"
+	for name, tt := range map[string]struct {
+		queue string
+		seed  func(*world)
+		want  invariant.Tally
+		site  string
+		dead  dlq.Letter
+	}{
+		"abandoned": {
+			queue: stream.Reports,
+			seed:  func(w *world) { w.publish("A") },
+			want:  invariant.Tally{Dead: 1},
+			dead: dlq.Letter{Class: report.ClassAbandoned, Code: report.CodeAbandoned, Attempts: 4,
+				Reason: "abandoned: 4 deliveries ended without a verdict, as if the worker had died each time"},
+		},
+		"done meanwhile": {
+			queue: stream.Reports,
+			seed: func(w *world) {
+				w.publish("A")
+				w.commit("A")
+			},
+			want: invariant.Tally{Done: 1},
+		},
+		"burial cut short": {
+			queue: stream.Reports,
+			seed: func(w *world) {
+				w.publish("A")
+				w.putLetter(w.stored(stream.Reports), report.ClassPoison, "not a PDF")
+			},
+			want: invariant.Tally{Dead: 1},
+			dead: dlq.Letter{Class: report.ClassPoison, Code: report.CodeNotAPDF, Attempts: 2, Reason: "not a PDF"},
+		},
+		"verdict carried": {
+			queue: stream.Requeued,
+			seed: func(w *world) {
+				w.requeue("A", stream.Carried{
+					Attempts: 4, StandsFor: stream.Ref{Stream: stream.Reports, Sequence: 1}, PublishedAt: time.Now(),
+					Verdict: &stream.Verdict{Class: report.ClassExhausted, Code: report.CodeServerError, Reason: reason, FailedAt: time.Now()},
+				})
+			},
+			want: invariant.Tally{Dead: 1},
+			dead: dlq.Letter{Class: report.ClassExhausted, Code: report.CodeServerError, Attempts: 4, Reason: reason},
+		},
+		"verdict carried, letter abandoned": {
+			queue: stream.Requeued,
+			seed: func(w *world) {
+				w.requeue("A", stream.Carried{
+					Attempts: 4, StandsFor: stream.Ref{Stream: stream.Reports, Sequence: 1}, PublishedAt: time.Now(),
+					Verdict: &stream.Verdict{Class: report.ClassExhausted, Code: report.CodeServerError, Reason: reason, FailedAt: time.Now()},
+				})
+				w.putLetter(w.stored(stream.Requeued), report.ClassAbandoned, "abandoned")
+			},
+			want: invariant.Tally{Dead: 1},
+			dead: dlq.Letter{Class: report.ClassExhausted, Code: report.CodeServerError, Attempts: 4, Reason: reason},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, quick(), script{}) // the handler must not run
+			tt.seed(w)
+			w.exhaust(tt.queue)
+			if s, err := w.queues().State(t.Context(), tt.queue); err != nil || s.Stranded != 1 {
+				t.Fatalf("queue is %+v (%v), want one stranded", s, err)
+			}
+			w.start()
+			w.check(tt.want)
+			if tt.want.Dead > 0 {
+				w.checkLetter("A", tt.dead)
+			} else if got := w.events(w.keys[0], audit.Death); len(got) > 0 {
+				t.Errorf("the trail has deaths %+v, want none", got)
+			}
+		})
+	}
+}
+
+// requeue puts a copy of a report into the requeue stream.
+func (w *world) requeue(site string, c stream.Carried) {
+	w.Helper()
+	key := report.NewKey(site, uri(site))
+	if err := w.queues().Requeue(context.Background(), report.NewToken(site), key, nil, payload(site), c, 0); err != nil {
+		w.Fatal(err)
+	}
+	w.keys = append(w.keys, key)
+}
+
+// While something is in work only an advisory can name an orphan; what is in work is left alone.
+func TestSweepFollowsAdvisories(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.Queues.MaxAttempts = 1
+	release := make(chan struct{})
+	w := newWorld(t, cfg, script{"A": {func(ctx context.Context) (report.Result, error) {
+		<-release
+		return succeed(ctx)
+	}}})
+	w.publish("A")
+	w.start()
+	natstest.Eventually(t, "the handler to run", func() bool { return w.ran("A") == 1 })
+	w.publishRaw("x", nats.Header{"Status": {"503"}}, nil)
+	w.await("", Buried)
+	if w.saw("A", Succeeded) > 0 {
+		t.Error("A is not in work any more; the advisory was not needed")
+	}
+	close(release)
+	w.check(invariant.Tally{Done: 1, Dead: 1})
+	if got := w.entry("A").Attempts; got != 1 {
+		t.Errorf("A took %d attempts, want 1", got)
+	}
+}
+
+// A letter whose report has landed by another way is closed as recovered.
+func TestSweepClosesLandedLetters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), script{"B": {poison}})
+	w.publish("A", "B")
+	m := w.stored(stream.Reports)
+	l := w.putLetter(m, report.ClassPoison, "not a PDF")
+	w.commit("A")
+	w.start()
+	natstest.Eventually(t, "the letter to be closed", func() bool {
+		_, err := w.letters().Current(context.Background(), m.Site, m.Key)
+		return err != nil
+	})
+	w.check(invariant.Tally{Done: 1, Dead: 1})
+	got := w.events(m.Key, audit.Recovered)
+	if len(got) != 1 || got[0].Letter != l.Sequence || got[0].Hash != l.Hash {
+		t.Errorf("the trail has %+v, want letter %d recovered", got, l.Sequence)
+	}
+	if diff := cmp.Diff("no trailer", w.letter("B").Reason); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func advisory(seq uint64) *nats.Msg {
+	data, err := json.Marshal(map[string]uint64{"stream_seq": seq})
+	if err != nil {
+		panic(err)
+	}
+	return &nats.Msg{Data: data}
+}

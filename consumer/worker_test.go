@@ -1,0 +1,98 @@
+package consumer
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// worker is one worker process: a consumer on a connection of its own.
+type worker struct {
+	*Consumer
+	nc       *nats.Conn
+	stop     context.CancelFunc
+	returned chan struct{} // closed when Run has returned
+	err      error         // of Run
+}
+
+// open opens a worker with the scripted handler; its Run is not called yet.
+func (w *world) open(opts ...nats.Option) *worker {
+	w.Helper()
+	opts = append(opts, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // the tests are about what follows
+	k := &worker{nc: w.srv.Conn(w, opts...), stop: func() {}, returned: make(chan struct{})}
+	js, err := jetstream.New(k.nc)
+	if err != nil {
+		w.Fatal(err)
+	}
+	cfg := w.cfg
+	cfg.Observe = w.observe
+	if k.Consumer, err = Open(w.Context(), js, w.handle, cfg, slog.New(slog.NewTextHandler(w.Output(), nil))); err != nil {
+		w.Fatal(err)
+	}
+	return k
+}
+
+// start opens a worker and lets it run until it is stopped. Changes are made before it runs.
+func (w *world) start(changes ...func(*worker)) *worker {
+	w.Helper()
+	k := w.open()
+	for _, change := range changes {
+		change(k)
+	}
+	w.run(k)
+	return k
+}
+
+// run lets an opened worker run.
+func (w *world) run(k *worker) {
+	w.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	k.stop = cancel
+	w.workers = append(w.workers, k)
+	go func() {
+		defer close(k.returned)
+		k.err = k.Run(ctx)
+	}()
+	w.Cleanup(func() {
+		k.stop()
+		<-k.returned
+	})
+}
+
+// end stops a worker, waits for its Run and returns what that returned.
+func (k *worker) end() error {
+	k.stop()
+	<-k.returned
+	return k.err
+}
+
+// stopAll stops every worker. Those whose connection lives must end well.
+func (w *world) stopAll() {
+	w.Helper()
+	for _, k := range w.workers {
+		k.stop()
+	}
+	for _, k := range w.workers {
+		if err := k.end(); err != nil && !k.nc.IsClosed() {
+			w.Errorf("Run: %v", err)
+		}
+	}
+}
+
+// dyingAt lets a worker die right after a row: its connection closes, and nothing it tells the server arrives any more.
+func dyingAt(step string) func(*worker) {
+	return at(step, func(k *worker) { k.nc.Close() })
+}
+
+// at lets a worker do something right after a row.
+func at(step string, do func(*worker)) func(*worker) {
+	return func(k *worker) {
+		k.step = func(done string) {
+			if done == step {
+				do(k)
+			}
+		}
+	}
+}

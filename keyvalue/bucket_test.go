@@ -1,0 +1,81 @@
+package keyvalue_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/guyline/guyline/internal/natstest"
+	"github.com/guyline/guyline/keyvalue"
+)
+
+func setUp(t testing.TB) jetstream.JetStream {
+	t.Helper()
+	js := natstest.Start(t).JetStream(t)
+	if err := keyvalue.Setup(context.Background(), js, 1); err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+func TestOpenWithoutSetup(t *testing.T) {
+	t.Parallel()
+	js := natstest.Start(t).JetStream(t)
+	if _, err := keyvalue.OpenLedger(t.Context(), js); !errors.Is(err, jetstream.ErrBucketNotFound) {
+		t.Errorf("the ledger: got %v, want ErrBucketNotFound", err)
+	}
+	if _, err := keyvalue.OpenSites(t.Context(), js); !errors.Is(err, jetstream.ErrBucketNotFound) {
+		t.Errorf("the sites: got %v, want ErrBucketNotFound", err)
+	}
+}
+
+func TestSetup(t *testing.T) {
+	t.Parallel()
+	js := setUp(t)
+	for _, name := range []string{"KV_reports_ledger", "KV_reports_sites"} {
+		s, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cfg := s.CachedInfo().Config; cfg.MaxMsgsPerSubject != 1 || cfg.MaxAge != 0 || cfg.Storage != jetstream.FileStorage || cfg.Replicas != 1 {
+			t.Errorf("%s: history %d, age %v, %v, %d replicas", name, cfg.MaxMsgsPerSubject, cfg.MaxAge, cfg.Storage, cfg.Replicas)
+		}
+	}
+}
+
+// What an operator has set on a bucket stays, whether or not the client library knows it.
+func TestSetupAgainKeepsSettings(t *testing.T) {
+	t.Parallel()
+	js := setUp(t)
+	config := func() jetstream.StreamConfig {
+		s, err := js.Stream(t.Context(), "KV_reports_ledger")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.CachedInfo().Config
+	}
+	want := config()
+	want.AllowDirect, want.AllowAtomicPublish, want.MaxBytes, want.MaxAge, want.Description = false, true, 1<<40, time.Hour, "ours"
+	if _, err := js.UpdateStream(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	want = config() // as the server completed it
+	if err := keyvalue.Setup(t.Context(), js, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := config(); !cmp.Equal(got, want) {
+		t.Error(cmp.Diff(want, got))
+	}
+	// One server cannot hold three replicas.
+	if err := keyvalue.Setup(t.Context(), js, 3); err == nil || !strings.Contains(err.Error(), "reports_ledger") {
+		t.Errorf("three replicas on one server: got %v", err)
+	}
+	if got := config(); !cmp.Equal(got, want) {
+		t.Error(cmp.Diff(want, got))
+	}
+}
