@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/guyline/guyline/extract"
+	"github.com/guyline/guyline/extract/limits"
 )
 
 // extractChildCommand is what the worker starts to inspect files. It needs no configuration and gets no environment.
@@ -14,6 +15,11 @@ func (a *app) extractChildCommand() *cobra.Command {
 		Hidden:             true,
 		DisableFlagParsing: true,
 		PersistentPreRunE:  func(*cobra.Command, []string) error { return nil },
-		RunE:               func(cmd *cobra.Command, args []string) error { return extract.Child(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := extract.Child(cmd.Context(), args); err != nil {
+				return exitError{err, limits.ExitConfig}
+			}
+			return nil
+		},
 	}
 }

@@ -33,6 +33,12 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
+// exitError ends a command with an exit code of its own.
+type exitError struct {
+	error
+	code int
+}
+
 // errPerson ends a command that worked with exit code 3. What is to be said has been said.
 var errPerson = errors.New("the answer needs a person")
 
@@ -63,6 +69,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitPerson
 	}
 	fmt.Fprintln(stderr, "guyline:", err)
+	if e, ok := errors.AsType[exitError](err); ok {
+		return e.code
+	}
 	if _, ok := errors.AsType[usageError](err); ok || errors.Is(err, embedded.ErrNoStore) {
 		return exitUsage
 	}
