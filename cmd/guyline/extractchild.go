@@ -16,10 +16,11 @@ func (a *app) extractChildCommand() *cobra.Command {
 		DisableFlagParsing: true,
 		PersistentPreRunE:  func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := extract.Child(cmd.Context(), args); err != nil {
-				return exitError{err, limits.ExitConfig}
+			err := extract.Child(cmd.Context(), args)
+			if err != nil && len(args) > 0 && args[0] == "exec" {
+				return exitError{err, limits.ExitConfig} // the extractor was not even started
 			}
-			return nil
+			return err
 		},
 	}
 }
