@@ -17,10 +17,14 @@ import (
 // Stream is the name of the trail's stream.
 const Stream = "REPORTS_AUDIT"
 
-// ErrNotFound says that the trail has no event of a report.
-var ErrNotFound = errors.New("no event in the audit trail")
+var (
+	// ErrNotFound says that the trail has no event of a report.
+	ErrNotFound = errors.New("no event in the audit trail")
+	// ErrUnreadable says that something in the trail is not an event of ours.
+	ErrUnreadable = errors.New("the audit trail holds something that is not an event")
+)
 
-// Setup creates the stream or sets its replicas. Its other limits belong to whoever set them.
+// Setup creates the stream, or updates it but for its limits on bytes, messages and age: those belong to whoever set them.
 func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	return jsapi.Ensure(ctx, js, jetstream.StreamConfig{
 		Name:        Stream,
@@ -122,7 +126,7 @@ func message(e Event) (*nats.Msg, error) {
 func readEvent(m *jetstream.RawStreamMsg) (Event, error) {
 	var e Event
 	if err := json.Unmarshal(m.Data, &e); err != nil {
-		return e, fmt.Errorf("audit trail: event %d cannot be read: %w", m.Sequence, err)
+		return e, fmt.Errorf("%w: sequence %d: %w", ErrUnreadable, m.Sequence, err)
 	}
 	return e, nil
 }

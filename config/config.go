@@ -39,11 +39,11 @@ type Config struct {
 	Workers        int           `envconfig:"WORKERS" default:"0" allowed:"1 to 1024; 0: 4 per CPU" desc:"reports in work at once, per process"`
 	MaxAttempts    int           `envconfig:"MAX_ATTEMPTS" default:"4" allowed:"1 to 100" desc:"attempts before a report is dead-lettered as exhausted; the same for all workers"`
 	BaseDelay      time.Duration `envconfig:"BASE_DELAY" default:"400ms" allowed:"above 0" desc:"before the second attempt; doubles with each further one"`
-	Jitter         time.Duration `envconfig:"JITTER" default:"250ms" allowed:"0 or more" desc:"at most so much is added to each delay at random"`
-	MaxDelay       time.Duration `envconfig:"MAX_DELAY" default:"5m" allowed:"at least BASE_DELAY" desc:"longest delay before jitter, also when a source asks for more"`
-	AttemptTimeout time.Duration `envconfig:"ATTEMPT_TIMEOUT" default:"60s" allowed:"above 0" desc:"for one attempt"`
+	Jitter         time.Duration `envconfig:"JITTER" default:"250ms" allowed:"0 to 1h" desc:"at most so much is added to each delay at random"`
+	MaxDelay       time.Duration `envconfig:"MAX_DELAY" default:"5m" allowed:"at least BASE_DELAY, at most 24h" desc:"longest delay before jitter, also when a source asks for more"`
+	AttemptTimeout time.Duration `envconfig:"ATTEMPT_TIMEOUT" default:"60s" allowed:"above 0, at most 24h" desc:"for one attempt"`
 	AckWait        time.Duration `envconfig:"ACK_WAIT" default:"30s" allowed:"1s to 1h" desc:"a worker silent for so long has lost its reports to others; the same for all workers"`
-	StopGrace      time.Duration `envconfig:"STOP_GRACE" default:"20s" allowed:"0 or more" desc:"how long running attempts may go on after a stop, before they are handed back"`
+	StopGrace      time.Duration `envconfig:"STOP_GRACE" default:"20s" allowed:"0 to 24h" desc:"how long running attempts may go on after a stop, before they are handed back"`
 
 	Duplicates    time.Duration `envconfig:"DUPLICATES" default:"2m" allowed:"100ms to 24h" desc:"window in which the queue drops a repeated publication; later ones are stopped by the ledger"`
 	MaxAckPending int           `envconfig:"MAX_ACK_PENDING" default:"20000" allowed:"above WORKERS" desc:"reports in work or waiting for a retry, per queue; beyond it fresh ones wait"`
@@ -121,11 +121,11 @@ func (c *Config) validate() error {
 		{"WORKERS", c.Workers >= 1 && c.Workers <= 1024},
 		{"MAX_ATTEMPTS", c.MaxAttempts >= 1 && c.MaxAttempts <= 100},
 		{"BASE_DELAY", c.BaseDelay > 0},
-		{"JITTER", c.Jitter >= 0},
-		{"MAX_DELAY", c.MaxDelay >= c.BaseDelay},
-		{"ATTEMPT_TIMEOUT", c.AttemptTimeout > 0},
+		{"JITTER", c.Jitter >= 0 && c.Jitter <= time.Hour},
+		{"MAX_DELAY", c.MaxDelay >= c.BaseDelay && c.MaxDelay <= 24*time.Hour},
+		{"ATTEMPT_TIMEOUT", c.AttemptTimeout > 0 && c.AttemptTimeout <= 24*time.Hour},
 		{"ACK_WAIT", c.AckWait >= time.Second && c.AckWait <= time.Hour},
-		{"STOP_GRACE", c.StopGrace >= 0},
+		{"STOP_GRACE", c.StopGrace >= 0 && c.StopGrace <= 24*time.Hour},
 		{"DUPLICATES", c.Duplicates >= 100*time.Millisecond && c.Duplicates <= 24*time.Hour},
 		{"MAX_ACK_PENDING", c.MaxAckPending > c.Workers},
 		{"QUEUE_BYTES", c.QueueBytes >= 1<<20},

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
@@ -129,27 +127,5 @@ func TestAttemptsAreCarried(t *testing.T) {
 				t.Errorf("the handler ran %d times, want %d", got, tt.runs)
 			}
 		})
-	}
-}
-
-// On the publishers' queue the headers of ours mean nothing and travel nowhere; theirs are kept.
-func TestStrangersHeaders(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, quick(), script{"A": times(4, fail)})
-	forged := nats.Header{
-		"X-Firm": {"Acme", "Sons"}, jetstream.MsgIDHeader: {"x"}, "Status": {"503"},
-		report.HeaderAttempts: {"4"}, report.HeaderClass: {"poison"}, report.HeaderReason: {"forged"}, report.HeaderReplays: {"9"},
-		report.HeaderStream: {stream.Reports}, report.HeaderStreamSequence: {"99"}, report.HeaderReopened: {"99"},
-	}
-	w.publishRaw("elsewhere", forged, payload("A"))
-	w.start()
-	w.check(invariant.Tally{Dead: 1})
-	w.checkLetter("A", dlq.Letter{Class: report.ClassExhausted, Code: report.CodeServerError, Reason: "exhausted 4 attempts: 503", Attempts: 4})
-	l := w.letter("A")
-	if diff := cmp.Diff(nats.Header{"X-Firm": {"Acme", "Sons"}}, l.Foreign); diff != "" {
-		t.Errorf("headers of the publisher (-want +got):\n%s", diff)
-	}
-	if l.Replays != 0 || l.Reopened != 0 || l.Site != "A" || l.Subject != "reports.submitted.elsewhere" {
-		t.Errorf("letter is of site %s, from %s", l.Site, l.Subject)
 	}
 }

@@ -28,7 +28,7 @@ type Config struct {
 	Worker         string        // name of this process in letters and ledger, like host/4711
 	Version        string        // of the program, for letters
 
-	// Observe, if set, is called once for everything that is settled, from many goroutines.
+	// Observe, if set, is called once for every delivery, whatever became of it, from many goroutines.
 	Observe func(Outcome)
 }
 
@@ -65,6 +65,8 @@ func (c Config) Validate() error {
 		return errors.New("the Backoff needs 0 < Base <= Max and Jitter >= 0")
 	case c.Queues.AckWait < 100*time.Millisecond:
 		return fmt.Errorf("the AckWait is %v, at least 100ms are needed", c.Queues.AckWait)
+	case max(c.AttemptTimeout, c.StopGrace, c.Sweep, c.Backoff.Max, c.Backoff.Jitter, c.Queues.AckWait) > 24*time.Hour:
+		return errors.New("no duration may exceed 24h")
 	case c.AttemptTimeout <= 0 || c.StopGrace < 0 || c.Sweep <= 0:
 		return errors.New("the AttemptTimeout and Sweep must be above zero, StopGrace not below")
 	case c.Queues.MaxAckPending <= c.Workers:

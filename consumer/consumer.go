@@ -87,6 +87,9 @@ func Open(ctx context.Context, js jetstream.JetStream, h Handler, cfg Config, lo
 	if err != nil {
 		return nil, notSetUp(err)
 	}
+	if most := js.Conn().MaxPayload(); most < 1<<20 {
+		return nil, fmt.Errorf("open the consumer: the server takes messages of at most %d bytes: dead letters need max_payload 1MB", most)
+	}
 	queues, trail := stream.New(js, cfg.Queues), audit.New(js)
 	for _, name := range []string{dlq.Stream, audit.Stream} { // never work with no place for the dead
 		if _, err := js.Stream(ctx, name); err != nil {
@@ -178,7 +181,16 @@ func (c *Consumer) waitForWork() error {
 	case <-done:
 		return nil
 	case <-time.After(stuckGrace + c.handlerGrace()):
-		return fmt.Errorf("%d handlers ignore that their context has ended", max(1, c.stuck.Load()))
+	}
+	if n := c.stuck.Load(); n > 0 {
+		return fmt.Errorf("%d handlers ignore that their context has ended", n)
+	}
+	// The others wait for the server, each request for a bounded time.
+	select {
+	case <-done:
+		return nil
+	case <-time.After(2 * persistTimeout):
+		return fmt.Errorf("the server did not answer: %d reports in hand are left to be delivered again", len(c.hand.all()))
 	}
 }
 

@@ -24,27 +24,29 @@ type delivery struct {
 	ackWait time.Duration
 	mu      sync.Mutex
 	beatAt  time.Time // when the server last knew that somebody works on it
+	over    bool      // the last word about it is said
 
 	stuck chan struct{} // set if the handler outlived its time-out: closed when it returns
 }
 
-// start takes a message in hand and processes it in a goroutine of its own, which owns one slot.
-func (c *Consumer) start(msg *nats.Msg) {
+// start takes a message in hand and processes it in a goroutine of its own, which gives its slot back in the end. The
+// server has not delivered the message before since.
+func (c *Consumer) start(msg *nats.Msg, since time.Time, release func()) {
 	meta, err := msg.Metadata()
 	if err != nil { // a message without a JetStream reply cannot come from a pull
 		c.log.Error("received something that is no JetStream message", "subject", msg.Subject, "err", err)
-		c.slots.Release(1)
+		release()
 		return
 	}
 	ref := stream.Ref{Stream: meta.Stream, Sequence: meta.Sequence.Stream}
 	d := &delivery{
 		Message: stream.Read(ref, msg.Subject, msg.Header, msg.Data, meta.Timestamp),
-		msg:     msg, nc: c.js.Conn(), count: meta.NumDelivered, ackWait: c.cfg.Queues.AckWait, beatAt: time.Now(),
+		msg:     msg, nc: c.js.Conn(), count: meta.NumDelivered, ackWait: c.cfg.Queues.AckWait, beatAt: since,
 	}
 	d.log = c.log.With("site", d.Event.SiteID, "key", d.Key.Short())
 	c.hand.add(d)
 	c.work.Go(func() {
-		defer c.slots.Release(1)
+		defer release()
 		c.observe(c.process(d))
 		c.hand.remove(d)
 		if d.stuck != nil {
@@ -103,9 +105,11 @@ func (h *hand) all() []*delivery {
 	return all
 }
 
-// beat tells the server every AckWait/3 that everything in hand is being worked on, until ctx ends.
+// beat tells the server every AckWait/3 that everything in hand is being worked on, until ctx ends. A round of heartbeats
+// counts when the server has answered after it: what is only sent may lie in a buffer.
 func (c *Consumer) beat(ctx context.Context) {
-	tick := time.NewTicker(c.cfg.Queues.AckWait / 3)
+	pause := c.cfg.Queues.AckWait / 3
+	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
 		select {
@@ -113,11 +117,24 @@ func (c *Consumer) beat(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if !c.js.Conn().IsConnected() {
-			continue // the client library may keep a heartbeat for later, which tells the server nothing
-		}
+		began := time.Now()
+		var sent []*delivery
 		for _, d := range c.hand.all() {
-			d.heartbeat()
+			if d.heartbeat() {
+				sent = append(sent, d)
+			}
+		}
+		if len(sent) == 0 {
+			continue
+		}
+		answer, cancel := context.WithTimeout(ctx, pause)
+		err := c.js.Conn().FlushWithContext(answer)
+		cancel()
+		if err != nil {
+			continue // what is in hand counts as lost AckWait after its last heartbeat that arrived
+		}
+		for _, d := range sent {
+			d.beaten(began)
 		}
 	}
 }

@@ -46,14 +46,19 @@ func (w *world) attempted(subject string) *atomic.Int64 {
 // awaitPause waits until a worker has paused its intake and no pull of it is open any more.
 func (w *world) awaitPause(k *worker) {
 	w.Helper()
-	natstest.Eventually(w, "intake to pause", func() bool {
-		for _, name := range stream.Names() {
-			if s, err := w.queues().State(context.Background(), name); err != nil || s.Pulling > 0 {
-				return false
-			}
+	natstest.Eventually(w, "intake to pause", func() bool { return k.gate.isShut() && w.pulling() == 0 })
+}
+
+// pulling counts the open pulls of workers; -1 if the server does not say.
+func (w *world) pulling() (n int) {
+	for _, name := range stream.Names() {
+		s, err := w.queues().State(context.Background(), name)
+		if err != nil {
+			return -1
 		}
-		return k.gate.isShut()
-	})
+		n += s.Pulling
+	}
+	return n
 }
 
 // While letters or deaths cannot be written, nothing is let go and nothing fresh is begun; publishers go on. Then everything
@@ -135,19 +140,6 @@ func TestFreeSlotWhilePaused(t *testing.T) {
 	healed.Store(true)
 	w.limit(dlq.Stream, -1)
 	w.check(invariant.Tally{Done: 2, Dead: 2})
-}
-
-// checkLetter compares class, code, reason and attempts of a report's letter, and asks for exactly one death.
-func (w *world) checkLetter(site string, want dlq.Letter) {
-	w.Helper()
-	l := w.letter(site)
-	if l.Class != want.Class || l.Code != want.Code || l.Reason != want.Reason || l.Attempts != want.Attempts {
-		w.Errorf("letter of %s says %s %s %q after %d attempts, want %s %s %q after %d",
-			site, l.Class, l.Code, l.Reason, l.Attempts, want.Class, want.Code, want.Reason, want.Attempts)
-	}
-	if got := w.events(l.Key, audit.Death); len(got) != 1 || got[0].Hash != l.Hash {
-		w.Errorf("deaths of %s are %+v, want one of hash %s", site, got, l.Hash)
-	}
 }
 
 // A worker is stopped while a verdict cannot be written: the verdict travels with the report, even over a second stop, and

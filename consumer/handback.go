@@ -19,6 +19,13 @@ func (c *Consumer) handBack(d *delivery, spent int, v *stream.Verdict) Outcome {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
+	if d.Ref.Stream == stream.Reports {
+		// The fence of the copy does not tell whether somebody else has settled the message itself: a server that was
+		// restarted has forgotten the heartbeats, and delivers it to another while this worker still takes it for its own.
+		if _, err := c.queues.Stored(ctx, d.Ref); errors.Is(err, jsapi.ErrNotFound) {
+			return c.leave(d)
+		}
+	}
 	carried := d.Carried
 	carried.PublishedAt, carried.StandsFor, carried.Attempts = d.PublishedAt, d.Identity, spent
 	if v != nil {

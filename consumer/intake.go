@@ -14,7 +14,10 @@ const (
 	// pullAgain is the pause after a pull that failed although its consumer is there.
 	pullAgain = 10 * time.Millisecond
 	// lookAgain is the pause between looks into an empty queue while the other is busy.
-	lookAgain = 20 * time.Millisecond
+	lookAgain = 200 * time.Millisecond
+	// recheck is how old the last look at the consumer's settings may be: one that is deleted and made anew between two
+	// pulls goes on as if nothing had been.
+	recheck = 5 * time.Second
 	// reopenAgain is the pause after a consumer could not be found.
 	reopenAgain = 500 * time.Millisecond
 )
@@ -31,36 +34,35 @@ func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.
 		return err
 	}
 	defer func() {
-		for _, m := range p.close() { // what came too late: it is handed back
-			if c.slots.Acquire(c.running, 1) == nil {
-				c.start(m)
-			}
+		for _, m := range p.close() { // what came too late: it is handed back, and needs no slot for that
+			c.start(m, time.Now().Add(-longestPull), func() {})
 		}
 	}()
-	found := false
-	failures := 0 // to find the consumer, in a row
+	var checked time.Time // when the consumer was last there, with the right settings; zero at first and after an error
+	failures := 0         // to find it, in a row
 	mine.Store(true)
 	for c.admit(ctx) {
-		if !found { // at first, and after an error: it may have been made anew, with other settings
-			if found, err = c.findWorker(ctx, name, failures); !found {
+		if time.Since(checked) > recheck {
+			found, err := c.findWorker(ctx, name, failures)
+			if !found {
 				c.slots.Release(1)
 				if failures++; err != nil {
 					return err
 				}
 				continue
 			}
-			failures = 0
+			failures, checked = 0, time.Now()
 		}
-		m, err := p.pull(!mine.Load() && !other.Load())
+		m, since, err := p.pull(!mine.Load() && !other.Load())
 		mine.Store(m != nil)
 		if m != nil {
-			c.start(m)
+			c.start(m, since, func() { c.slots.Release(1) })
 			continue
 		}
 		c.slots.Release(1)
 		if err != nil {
 			c.log.Debug("a pull has failed", "queue", name, "err", err)
-			found = false
+			checked = time.Time{} // it may have been made anew, with other settings
 			pause(ctx, pullAgain)
 		}
 		if other.Load() {

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/keyvalue"
 )
 
 // errStopped says that a stop ended the repetition of a write, errClosed that the connection is closed for good.
@@ -13,8 +16,12 @@ var (
 	errClosed  = errors.New("the connection is closed for good")
 )
 
-// requestTimeout bounds one request to the server.
-const requestTimeout = 5 * time.Second
+const (
+	// requestTimeout bounds one request to the server.
+	requestTimeout = 5 * time.Second
+	// persistTimeout bounds one try of persist, which may be many requests: the trail of one report can be long.
+	persistTimeout = 30 * time.Second
+)
 
 // persist repeats what a report in hand needs from the server until it succeeds: op returns an error only if the server
 // could not do it. While it fails the message stays in hand and intake is paused. A stop ends it after one more
@@ -28,7 +35,7 @@ func (c *Consumer) persist(d *delivery, what string, op func(context.Context) er
 	}()
 	for try := 1; ; try++ {
 		last := c.stopping.Err() != nil
-		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), persistTimeout)
 		err := op(ctx)
 		cancel()
 		switch {
@@ -39,6 +46,10 @@ func (c *Consumer) persist(d *delivery, what string, op func(context.Context) er
 			return nil
 		case c.js.Conn().IsClosed():
 			return errClosed
+		case errors.Is(err, keyvalue.ErrUnreadable), errors.Is(err, audit.ErrUnreadable):
+			// Repeating does not help, and other reports are not concerned.
+			d.log.Error("ALARM: what is stored about the report cannot be read; it is left alone", "what", what, "err", err)
+			return err
 		case last:
 			d.log.Warn("not taken before the stop", "what", what, "err", err)
 			return errStopped

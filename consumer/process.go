@@ -82,6 +82,8 @@ func (c *Consumer) process(d *delivery) Outcome {
 // lookup reads the ledger's entry of a report; revision 0 means that there seems to be none.
 func (c *Consumer) lookup(d *delivery) (entry keyvalue.Entry, err error) {
 	err = c.persist(d, "ledger look-up", func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout) // one request: if it is lost, repeat it soon
+		defer cancel()
 		if entry, err = c.ledger.Lookup(ctx, d.Site, d.Key); errors.Is(err, keyvalue.ErrNotFound) {
 			return nil
 		}
@@ -92,6 +94,8 @@ func (c *Consumer) lookup(d *delivery) (entry keyvalue.Entry, err error) {
 
 func (c *Consumer) known(d *delivery) (known bool, err error) {
 	err = c.persist(d, "site look-up", func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
 		known, err = c.sites.Known(ctx, d.Site)
 		return err
 	})
@@ -107,8 +111,13 @@ func (c *Consumer) commit(d *delivery, n int, result []byte, revision uint64) (n
 	}
 	err = c.persist(d, "commit", func(ctx context.Context) error {
 		_, err := c.ledger.Commit(ctx, ours)
-		if now = ours; errors.Is(err, keyvalue.ErrConflict) {
-			now, err = c.ledger.LookupLeader(ctx, d.Site, d.Key)
+		if now = ours; !errors.Is(err, keyvalue.ErrConflict) {
+			return err
+		}
+		if now, err = c.ledger.LookupLeader(ctx, d.Site, d.Key); err == nil && now.State == "" { // somebody deleted the entry
+			ours.Revision = now.Revision
+			_, err = c.ledger.Commit(ctx, ours)
+			now = ours
 		}
 		return err
 	})

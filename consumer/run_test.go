@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/pprof"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,18 +20,39 @@ import (
 // goroutines lists those that carry a label and are inside one of these functions of the package.
 func goroutines(t testing.TB, label string, functions ...string) (found []string) {
 	t.Helper()
-	var profile bytes.Buffer
-	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
-		t.Fatal(err)
-	}
-	for group := range strings.SplitSeq(profile.String(), "\n\n") {
+	for _, stack := range stacks(t, label) {
 		for _, f := range functions {
-			if strings.Contains(group, `"`+label+`"`) && strings.Contains(group, "/consumer."+f) {
+			if strings.Contains(stack, "/consumer."+f) {
 				found = append(found, f)
 			}
 		}
 	}
 	return found
+}
+
+// waits reports whether the goroutine inside a function waits for others.
+func waits(t testing.TB, label, function string) bool {
+	t.Helper()
+	for _, stack := range stacks(t, label) {
+		if strings.Contains(stack, "/consumer."+function+"+") && strings.Contains(stack, "sync.(*WaitGroup).Wait") {
+			return true
+		}
+	}
+	return false
+}
+
+func stacks(t testing.TB, label string) (labelled []string) {
+	t.Helper()
+	var profile bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
+		t.Fatal(err)
+	}
+	for group := range strings.SplitSeq(profile.String(), "\n\n") {
+		if strings.Contains(group, `"`+label+`"`) {
+			labelled = append(labelled, group)
+		}
+	}
+	return labelled
 }
 
 // Run returns when the last of its goroutines has ended: nothing is observed, run or sent after it.
@@ -60,11 +82,60 @@ func TestRunWaitsForItsGoroutines(t *testing.T) {
 		}
 	})
 	natstest.Eventually(t, "every kind of goroutine to run", func() bool { return len(goroutines(t, label, all...)) >= len(all) })
-	natstest.Eventually(t, "the others to be done", func() bool { return w.saw("R19", Succeeded) == 1 })
+	natstest.Eventually(t, "the last report to run", func() bool { return w.ran("A") == 1 })
 	cancel()
 	awaitClosed(t, "Run to return", returned)
 	w.start()
 	w.check(invariant.Tally{Done: 21})
+}
+
+// Run waits for its sweep and its heartbeats, too, when nothing else is left.
+func TestRunWaitsForTheSlowest(t *testing.T) {
+	t.Parallel()
+	for name, hold := range map[string]func(*world, *worker, chan struct{}){
+		"sweep": func(w *world, k *worker, release chan struct{}) { // while it reports a burial
+			w.publish("A")
+			w.exhaust(stream.Reports)
+			k.cfg.Observe = func(Outcome) { <-release }
+		},
+		"beat": func(_ *world, k *worker, release chan struct{}) { // while it asks whether a message is lost
+			d := new(delivery)
+			d.mu.Lock()
+			k.hand.add(d)
+			go func() {
+				defer d.mu.Unlock()
+				<-release
+			}()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, quick(), script{})
+			k := w.open()
+			release := make(chan struct{})
+			free := sync.OnceFunc(func() { close(release) })
+			hold(w, k, release)
+			label := t.Name()
+			pprof.Do(t.Context(), pprof.Labels("test", label), func(context.Context) { w.run(k) })
+			t.Cleanup(free)
+			held := map[string]string{"sweep": "(*Consumer).observe", "beat": "(*delivery).heartbeat"}[name]
+			natstest.Eventually(t, "it to be held", func() bool { return len(goroutines(t, label, held)) > 0 })
+			k.stop()
+			natstest.Eventually(t, "the others to end", func() bool {
+				return len(goroutines(t, label, "(*Consumer).intake", "(*Consumer).waitForWork")) == 0
+			})
+			natstest.Eventually(t, "Run to wait or to return", func() bool {
+				return len(goroutines(t, label, "(*Consumer).Run")) == 0 || waits(t, label, "(*Consumer).Run")
+			})
+			select {
+			case <-k.returned:
+				t.Error("Run has returned")
+			default:
+			}
+			free()
+			awaitClosed(t, "Run to return", k.returned)
+		})
+	}
 }
 
 // A handler that ignores its context is judged as a time-out, and holds its slot until it returns.

@@ -21,7 +21,7 @@ func fail(context.Context) (report.Result, error) {
 	return nil, report.Transient(report.CodeServerError, errors.New("503"))
 }
 
-// untilCut works until its context ends and returns an error of its own kind then.
+// untilCut works until its context ends, which must be long before its time is over, and returns an error of its own kind then.
 func untilCut(ctx context.Context) (report.Result, error) {
 	<-ctx.Done()
 	return nil, report.Poison(report.CodeCrashed, ctx.Err())

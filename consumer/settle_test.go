@@ -132,6 +132,40 @@ func TestHeartbeatsKeepTheReport(t *testing.T) {
 	}
 }
 
+// No heartbeat follows the last word about a message, however long the observer takes: after a NAK it would move the delay.
+func TestNoHeartbeatAfterTheLastWord(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.Queues.AckWait = time.Hour // the only heartbeats are the ones below
+	w := newWorld(t, cfg, script{"A": {fail, succeed}, "P": {poison}, "C": {untilCut, succeed}})
+	said := w.listen()
+	w.publish("A", "P")
+	k := w.open()
+	k.cfg.Observe = func(o Outcome) {
+		for _, d := range k.hand.all() {
+			d.heartbeat()
+		}
+		w.observe(o)
+	}
+	k.slots, k.cfg.Workers = newSlots(1), 1 // only the message that is observed is in hand
+	w.run(k)
+	w.await("A", Succeeded)
+	w.await("P", Buried)
+	w.publish("C")
+	natstest.Eventually(t, "the last report to run", func() bool { return w.ran("C") == 1 })
+	k.stop()
+	k.Cut()
+	awaitClosed(t, "the worker to end", k.returned)
+	if got := w.saw("C", HandedBack); got == 0 {
+		t.Error("the last report was not handed back")
+	}
+	if got := said.count("+WPI"); got > 0 {
+		t.Errorf("%d heartbeats followed a last word: %q", got, said.all())
+	}
+	w.start()
+	w.check(invariant.Tally{Done: 2, Dead: 1})
+}
+
 // A worker that has lost a report buries it only if nobody has: what an operator has done with the letter since stands.
 func TestLostReportIsBuriedOnce(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/internal/invariant"
 	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/report"
@@ -114,7 +115,7 @@ func TestStopWaitsForRunning(t *testing.T) {
 	k := w.start()
 	natstest.Eventually(t, "the handler to run", func() bool { return w.ran("A") == 1 })
 	k.stop()
-	natstest.Eventually(t, "intake to end", func() bool { return k.stopping.Err() != nil })
+	natstest.Eventually(t, "its last pulls to end", func() bool { return w.pulling() == 0 })
 	close(release)
 	w.await("A", Succeeded)
 	w.check(invariant.Tally{Done: 1})
@@ -235,4 +236,35 @@ func TestHandBackIsFenced(t *testing.T) {
 			w.check(invariant.Tally{Done: 1})
 		})
 	}
+}
+
+// A report that somebody else has settled meanwhile, as after a restart of the server, is not handed back: what an operator has
+// done with its letter since would be undone.
+func TestNothingSettledIsHandedBack(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.StopGrace = 0
+	cfg.Queues.AckWait = time.Hour // this worker takes the report for its own
+	w := newWorld(t, cfg, script{"A": {untilCut}})
+	w.publish("A")
+	m := w.stored(stream.Reports)
+	k := w.start()
+	natstest.Eventually(t, "the handler to run", func() bool { return w.ran("A") == 1 })
+	l := w.putLetter(m, report.ClassPoison, "not a PDF")
+	if err := w.letters().RecordDeath(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.queues().Delete(t.Context(), m.Ref); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.letters().Discard(t.Context(), l.Sequence, dlq.By{Actor: "test", Reason: "hopeless"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.end(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if got := w.saw("A", LeftAlone); got != 1 {
+		t.Errorf("left alone %d times, want once", got)
+	}
+	w.check(invariant.Tally{Discarded: 1})
 }

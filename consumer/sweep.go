@@ -97,8 +97,12 @@ func (w *watch) advised(m *nats.Msg) {
 // round buries what was a candidate in an earlier round, long enough ago, and is one still.
 func (w *watch) round(ctx context.Context) error {
 	state, err := w.c.queues.State(ctx, w.queue)
+	if err != nil || w.c.gate.isShut() || state.Pulling == 0 {
+		// The time that proves a message forgotten counts only while intake runs and a pull is waiting: with none, messages
+		// whose retry is due wait their turn, for however long all workers are busy.
+		w.marks = nil
+	}
 	if err != nil || w.c.gate.isShut() {
-		w.marks = nil // the time that proves a message forgotten counts only while intake runs
 		return err
 	}
 	if state.Created != w.created {

@@ -3,7 +3,6 @@ package consumer
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"testing"
 	"time"
 
@@ -22,6 +21,15 @@ import (
 // exhaust uses up every delivery of what a queue holds, as workers that never settle would. Nobody listens to the advisories.
 func (w *world) exhaust(queue string) {
 	w.Helper()
+	w.useUp(queue, func() bool {
+		s, err := w.queues().State(context.Background(), queue)
+		return err == nil && s.Waiting == 0 && s.InWork == 0
+	})
+}
+
+// useUp takes deliveries from a queue and gives them back at once, until done.
+func (w *world) useUp(queue string, done func() bool) {
+	w.Helper()
 	c, err := w.js.Consumer(context.Background(), queue, stream.Consumer)
 	if err != nil {
 		w.Fatal(err)
@@ -36,8 +44,7 @@ func (w *world) exhaust(queue string) {
 				w.Fatal(err)
 			}
 		}
-		s, err := w.queues().State(context.Background(), queue)
-		return err == nil && s.Waiting == 0 && s.InWork == 0
+		return done()
 	})
 }
 
@@ -67,42 +74,6 @@ func (w *world) commit(site string) {
 	}
 }
 
-// An empty body with a Status header is swallowed by the client library at every delivery. Reports beside it are not harmed.
-func TestSweepFindsWhatIsSwallowed(t *testing.T) {
-	t.Parallel()
-	for _, status := range []string{"503", "404", "409", "100"} {
-		t.Run(status, func(t *testing.T) {
-			t.Parallel()
-			cfg := quick()
-			cfg.Queues.MaxAttempts = 1 // a neighbour whose delivery were lost would be abandoned
-			w := newWorld(t, cfg, script{})
-			var m stream.Message
-			for i := range 10 {
-				site := fmt.Sprint("N", i)
-				w.script[site] = []run{succeed}
-				w.publish(site)
-				if i == 5 {
-					m = w.publishRaw("x", nats.Header{"Status": {status}}, nil)
-				}
-			}
-			w.start()
-			w.check(invariant.Tally{Done: 10, Dead: 1})
-			for site := range w.script {
-				if got := w.entry(site).Attempts; got != 1 {
-					t.Errorf("%s took %d attempts, want 1", site, got)
-				}
-			}
-			l, err := w.letters().Current(t.Context(), report.NoSite, m.Key)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if l.Class != report.ClassPoison || l.Code != report.CodeUndecodable || l.Attempts != 0 || len(l.Body) != 0 {
-				t.Errorf("letter is %+v, want poison undecodable", l)
-			}
-		})
-	}
-}
-
 // What had used up its deliveries before this worker began is found without an advisory, and gets the fate that rows 2 to 4
 // give it.
 func TestSweepBuriesOrphans(t *testing.T) {
@@ -121,6 +92,13 @@ func TestSweepBuriesOrphans(t *testing.T) {
 			want:  invariant.Tally{Dead: 1},
 			dead: dlq.Letter{Class: report.ClassAbandoned, Code: report.CodeAbandoned, Attempts: 4,
 				Reason: "abandoned: 4 deliveries ended without a verdict, as if the worker had died each time"},
+		},
+		"undecodable": {
+			queue: stream.Reports,
+			seed:  func(w *world) { w.publishRaw("A", nil, []byte(`{"site_id":`)) },
+			want:  invariant.Tally{Dead: 1},
+			dead: dlq.Letter{Class: report.ClassPoison, Code: report.CodeUndecodable,
+				Reason: "undecodable event: it is not JSON: it is empty or cut off"},
 		},
 		"done meanwhile": {
 			queue: stream.Reports,
@@ -174,7 +152,7 @@ func TestSweepBuriesOrphans(t *testing.T) {
 			w.start()
 			w.check(tt.want)
 			if tt.want.Dead > 0 {
-				w.checkLetter("A", tt.dead)
+				w.checkLetterOf(w.keys[0], tt.dead)
 			} else if got := w.events(w.keys[0], audit.Death); len(got) > 0 {
 				t.Errorf("the trail has deaths %+v, want none", got)
 			}
@@ -196,18 +174,20 @@ func (w *world) requeue(site string, c stream.Carried) {
 func TestSweepFollowsAdvisories(t *testing.T) {
 	t.Parallel()
 	cfg := quick()
-	cfg.Queues.MaxAttempts = 1
+	cfg.Workers = 1 // it is held, so that the orphan's deliveries go elsewhere
 	release := make(chan struct{})
 	w := newWorld(t, cfg, script{"A": {func(ctx context.Context) (report.Result, error) {
 		<-release
 		return succeed(ctx)
 	}}})
 	w.publish("A")
-	w.start()
-	natstest.Eventually(t, "the handler to run", func() bool { return w.ran("A") == 1 })
-	w.publishRaw("x", nats.Header{"Status": {"503"}}, nil)
-	w.await("", Buried)
-	if w.saw("A", Succeeded) > 0 {
+	k := w.start()
+	natstest.Eventually(t, "the handler to run", func() bool { return w.ran("A") == 1 && w.pulling() == 0 })
+	advisories := w.attempted("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.REPORTS.workers")
+	w.publish("O")
+	w.useUp(stream.Reports, func() bool { return advisories.Load() > 0 })
+	w.await("O", Buried)
+	if w.saw("A", Succeeded) > 0 || len(k.hand.all()) != 1 {
 		t.Error("A is not in work any more; the advisory was not needed")
 	}
 	close(release)

@@ -209,6 +209,27 @@ func (w *world) letter(site string) dlq.Letter {
 	return l
 }
 
+// checkLetter compares class, code, reason and attempts of a report's letter, and asks for exactly one death.
+func (w *world) checkLetter(site string, want dlq.Letter) {
+	w.Helper()
+	w.checkLetterOf(report.NewKey(site, uri(site)), want)
+}
+
+func (w *world) checkLetterOf(key report.Key, want dlq.Letter) {
+	w.Helper()
+	l, err := w.letters().Current(context.Background(), "*", key)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if l.Class != want.Class || l.Code != want.Code || l.Reason != want.Reason || l.Attempts != want.Attempts {
+		w.Errorf("letter of %s says %s %s %q after %d attempts, want %s %s %q after %d", l.SiteID(),
+			l.Class, l.Code, l.Reason, l.Attempts, want.Class, want.Code, want.Reason, want.Attempts)
+	}
+	if got := w.events(l.Key, audit.Death); len(got) != 1 || got[0].Hash != l.Hash {
+		w.Errorf("deaths of %s are %+v, want one of hash %s", l.SiteID(), got, l.Hash)
+	}
+}
+
 // events is what the trail says of a report, by kind.
 func (w *world) events(key report.Key, kind audit.Kind) (found []audit.Event) {
 	w.Helper()

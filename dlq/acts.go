@@ -35,17 +35,26 @@ type By struct {
 //	read the letter through the leader              gone or replaced: [Gone]
 //	finish its burial if that was cut short
 //	the ledger says done: close the letter          [Recovered]
+//	another copy of the report is queued            [Busy]
 //	write the audit event
 //	put a copy of the report, create-only           refused by the copy of this very replay: go on;
 //	                                                by another copy: [Busy]
 //	delete the letter by its sequence
 //
-// A crash after any of them leaves the letter or the copy, or both, and calling Replay again goes on from there. It can
-// be called by several operators at once; the report is queued once.
+// A crash after any of them leaves the letter or the copy, or both, and calling Replay again goes on from there. It can be called
+// by several operators at once, and there is never more than one copy in the requeue stream. If the copy of one is worked
+// within the moment in which another has read the letter and not yet put his, the report is worked once more; it is
+// recorded once all the same.
 func (q *Queue) Replay(ctx context.Context, seq uint64, by By) (Outcome, error) {
 	l, outcome, err := q.open(ctx, seq, by)
 	if outcome != "" || err != nil {
 		return outcome, err
+	}
+	// Looked at before it is recorded, or the trail would name a person for what another does later.
+	if c, err := q.queues.Copy(ctx, l.Site, l.Key); err == nil && c.Carried.ReplayOf != l.Sequence {
+		return Busy, nil
+	} else if ignore(err, jsapi.ErrNotFound) != nil {
+		return "", err
 	}
 	if err := q.record(ctx, audit.Replay, l, by); err != nil {
 		return "", err
@@ -96,7 +105,8 @@ func (q *Queue) requeue(ctx context.Context, l Letter) (Outcome, error) {
 }
 
 // Discard gives up the report of one letter, given by sequence, for a reason. It begins like [Queue.Replay]. A report of which a
-// copy is in the queue will be worked whatever becomes of the letter, so it cannot be given up: [Busy].
+// copy is in the requeue stream will be worked whatever becomes of the letter, so it cannot be given up: [Busy]. One that a
+// publisher has handed over again is not looked for: it is worked like any other, and done or dead then.
 func (q *Queue) Discard(ctx context.Context, seq uint64, by By) (Outcome, error) {
 	if report.Clean(by.Reason) == "" {
 		return "", errors.New("discard: a reason is required")

@@ -31,7 +31,7 @@ var (
 	ErrAmbiguous = errors.New("more than one dead letter begins like that")
 )
 
-// Setup creates the stream or sets its replicas. Its other limits belong to whoever set them.
+// Setup creates the stream, or updates it but for its limits on bytes, messages and age: those belong to whoever set them.
 func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	return jsapi.Ensure(ctx, js, jetstream.StreamConfig{
 		Name:              Stream,

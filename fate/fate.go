@@ -99,7 +99,7 @@ func (f *Finder) look(ctx context.Context, site report.Token, key report.Key) (A
 		a.Fate, a.Discarded = Discarded, &discard
 	case !errors.Is(err, audit.ErrNotFound):
 		return a, err
-	case a.Entry != nil: // reopened, and the requeueing was cut short
+	case a.Entry != nil && a.Entry.State == keyvalue.Reopened: // and the requeueing was cut short
 		a.Fate = Waiting
 	}
 	return a, nil
@@ -149,6 +149,18 @@ func (c Counts) DeadTotal() (n uint64) {
 		n += of
 	}
 	return n
+}
+
+// Pulling counts the open pull requests of workers alone, as they come and go.
+func (f *Finder) Pulling(ctx context.Context) (n int, err error) {
+	for _, name := range stream.Names() {
+		s, err := f.queues.State(ctx, name)
+		if err != nil {
+			return n, err
+		}
+		n += s.Pulling
+	}
+	return n, nil
 }
 
 // Count reads where all reports stand. The dead are counted from their headers.

@@ -25,6 +25,8 @@ var (
 	ErrNotFound = errors.New("no entry in the ledger")
 	// ErrConflict says that the entry has another revision than the one the commit was based on.
 	ErrConflict = errors.New("the ledger's entry has changed")
+	// ErrUnreadable says that what the ledger holds for a report is not an entry of ours.
+	ErrUnreadable = errors.New("the ledger holds something that is not an entry")
 )
 
 // State says what an entry means.
@@ -140,8 +142,11 @@ func entryKey(site report.Token, key report.Key) string { return string(site) + 
 
 func readEntry(value []byte, revision uint64) (Entry, error) {
 	var e Entry
+	if len(value) == 0 { // the marker of a deletion, which is not ours to make: there is no entry, at this revision
+		return Entry{Revision: revision}, nil
+	}
 	if err := json.Unmarshal(value, &e); err != nil {
-		return Entry{}, fmt.Errorf("ledger: revision %d is not an entry: %w", revision, err)
+		return Entry{}, fmt.Errorf("%w: revision %d: %w", ErrUnreadable, revision, err)
 	}
 	e.Revision = revision
 	return e, nil

@@ -6,7 +6,7 @@
 // discards nothing: when it is full it refuses the publisher ([ErrQueueFull]).
 //
 // REPORTS_REQUEUE is our own second door. What a worker hands back at its shutdown and what an
-// operator replays is put there by [Requeue], on reports.requeued.<site>.<key>, byte for byte as it was, with
+// operator replays is put there by [Queues.Requeue], on reports.requeued.<site>.<key>, byte for byte as it was, with
 // what must not be forgotten ([Carried]) in Guyline-* headers. A requeued message:
 //
 //	reports.requeued.TWR-9017.068af75aea2c...5899
@@ -21,6 +21,6 @@
 // Guyline-* headers count only there; on REPORTS anyone may have written them and they are ignored.
 //
 // Each queue has one durable consumer, [Consumer]. [Setup] creates or upgrades streams and consumers,
-// [Open] checks that they fit this worker's configuration. [Read] turns a stored or delivered message of
+// [Queues.Worker] checks that they fit this worker's configuration. [Read] turns a stored or delivered message of
 // either queue into a [Message]: the event, its key, and what it carries.
 package stream

@@ -23,8 +23,7 @@ var (
 // publishWindow bounds the reports of a list that are on their way at once.
 const publishWindow = 512
 
-// publishPatience bounds how long one report is offered again while the server does not answer: longer
-// than an election in a cluster (measured up to 7 s).
+// publishPatience bounds how long one report is offered again while the server does not answer.
 const publishPatience = 15 * time.Second
 
 // Receipt is what the queue said to one report.
