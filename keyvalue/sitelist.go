@@ -3,7 +3,6 @@ package keyvalue
 import (
 	"bufio"
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,13 +51,11 @@ func sitesFromJSON(in io.Reader, add func(int, string) error) error {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		var row struct {
-			SiteID string `json:"site_id"`
-		}
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
+		site, err := siteOf(lines.Bytes())
+		if err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
 		}
-		if err := add(n, row.SiteID); err != nil {
+		if err := add(n, site); err != nil {
 			return err
 		}
 	}
@@ -68,25 +65,39 @@ func sitesFromJSON(in io.Reader, add func(int, string) error) error {
 	return nil
 }
 
+// siteOf reads the site_id of one JSON line, as strictly as an event's.
+func siteOf(line []byte) (site string, err error) {
+	fields, err := report.Fields(line)
+	if err != nil {
+		return "", err
+	}
+	if raw, ok := fields["site_id"]; ok {
+		err = json.Unmarshal(raw, &site)
+	}
+	return site, err
+}
+
 func sitesFromCSV(in io.Reader, add func(int, string) error) error {
-	r := csv.NewReader(in)
-	header, err := r.Read()
+	t := report.NewTable(in)
+	header, _, err := t.Read()
 	if err == io.EOF {
 		return errors.New("it is empty")
 	}
+	if err != nil {
+		return fmt.Errorf("line 1 is not a CSV header with a column site_id: %w", err)
+	}
 	column := slices.Index(header, "site_id")
-	if err != nil || column < 0 {
+	if column < 0 {
 		return errors.New("line 1 is not a CSV header with a column site_id")
 	}
 	for {
-		fields, err := r.Read()
+		fields, line, err := t.Read()
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		line, _ := r.FieldPos(column)
 		if err := add(line, fields[column]); err != nil {
 			return err
 		}

@@ -28,12 +28,18 @@ func TestReadSites(t *testing.T) {
 		{"CSV, no site", strings.NewReader("firm,site_id\nAcme,\n"), nil, "line 2"},
 		{"CSV, a field too many", strings.NewReader("site_id\nNY\na,b\n"), nil, "line 3"},
 		{"CSV, a broken quote", strings.NewReader("site_id\nNY\n\"a\n"), nil, "line 3"},
+		{"CSV, rows merged by quotes", strings.NewReader("site_id,firm\nNY,\"A\nLA,B\nSF,\"\n"), nil, "lines 2 to 4 are one record"},
+		{"CSV, without an end", zeros{}, nil, "no end of the row within 983040 bytes"},
+		{"CSV, a row without an end", io.MultiReader(strings.NewReader("site_id\nNY\n"), zeros{}), nil, "line 3: no end of the row"},
 		{"CSV, cut off", io.MultiReader(strings.NewReader("site_id\nNY\n"), iotest.ErrReader(cut)), nil, "cut off"},
 		{"JSON, no site", strings.NewReader("{\"site_id\":\"NY\"}\n\n{}\n"), nil, "line 3"},
 		{"JSON, an invalid site", strings.NewReader("{\"site_id\":\"NY\"}\n{\"site_id\":\"a:b\"}\n"), nil, "line 2"},
 		{"JSON, another type", strings.NewReader("{\"site_id\":1}\n"), nil, "line 1"},
 		{"JSON, then something else", strings.NewReader("{\"site_id\":\"NY\"}\nNY\n"), nil, "line 2"},
 		{"JSON, too long a line", strings.NewReader("{\"site_id\":\"NY\"}\n{" + strings.Repeat(" ", 1<<20)), nil, "line 2"},
+		{"JSON, another case", strings.NewReader("{\"SITE_ID\":\"Y\"}\n"), nil, "site_id is missing"},
+		{"JSON, a repeated name", strings.NewReader("{\"site_id\":\"Z\",\"site_id\":\"Q\"}\n"), nil, "is repeated"},
+		{"JSON, not UTF-8", strings.NewReader("{\"site_id\":\"\xff\"}\n"), nil, "not valid UTF-8"},
 		{"JSON, cut off", io.MultiReader(strings.NewReader("{\"site_id\":\"NY\"}\n"), iotest.ErrReader(cut)), nil, "cut off"},
 
 		{"CSV", strings.NewReader("firm,site_id\r\nAcme,NY\r\n\"A, B\",\"São Paulo\"\r\n,NY\r\n,\"NY 12.4\""), []string{"NY", "São Paulo", "NY 12.4"}, ""},
@@ -50,4 +56,12 @@ func TestReadSites(t *testing.T) {
 			t.Errorf("%s: got %q, %v; want an error with %q", tt.what, got, err, tt.err)
 		}
 	}
+}
+
+// zeros is a file that never ends and has no line ends.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }

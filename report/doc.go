@@ -9,7 +9,8 @@
 //
 // [Decode] is strict about what could be misread (a repeated name, a name in another case,
 // invalid UTF-8) and indifferent to what it does not know: unknown fields are ignored here and
-// travel on in the untouched payload. [ReadList] reads many events from CSV or JSON lines.
+// travel on in the untouched payload. [Fields] is as strict about any other object. [ReadList] reads many events from
+// JSON lines or from CSV, whose rows are one line each ([Table]).
 //
 // A [Key] names a report for ever: the hex SHA-256 of site_id + ":" + source_uri. It is the same for
 // every retry, replay and publication, because it depends on identifiers, never on content. A [Token] is

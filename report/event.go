@@ -47,12 +47,9 @@ var (
 // unpaired surrogate escape, more than 64 levels or anything after the object is undecodable: two readers
 // could disagree on what it says.
 func Decode(body []byte) (Event, error) {
-	if err := wellFormed(body); err != nil {
-		return Event{}, fmt.Errorf("%w: %v", ErrUndecodable, err)
-	}
-	var fields map[string]json.RawMessage // a map, as struct fields would match in any case
-	if err := json.Unmarshal(body, &fields); err != nil {
-		return Event{}, fmt.Errorf("%w: %v", ErrUndecodable, err)
+	fields, err := Fields(body)
+	if err != nil {
+		return Event{}, err
 	}
 	var (
 		e   Event
@@ -79,6 +76,18 @@ func Decode(body []byte) (Event, error) {
 		e.Due = t
 	}
 	return e, e.Validate()
+}
+
+// Fields reads one JSON object as strictly as [Decode], whatever its names. Its error is [ErrUndecodable].
+func Fields(body []byte) (map[string]json.RawMessage, error) {
+	if err := wellFormed(body); err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrUndecodable, err)
+	}
+	var fields map[string]json.RawMessage // a map, as struct fields would match in any case
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrUndecodable, err)
+	}
+	return fields, nil
 }
 
 // Validate checks the bounds of each field. Its error is [ErrInvalid].

@@ -26,7 +26,7 @@ type Row struct {
 // lines and a byte-order mark are skipped.
 //
 // A fault in one row is in its Err. An error yielded beside an empty Row ends the list: the file cannot
-// be read, or its header is not one.
+// be read, its header is not one, or a row of a CSV has no end (see [Table]).
 func ReadList(r io.Reader) iter.Seq2[Row, error] {
 	in := bufio.NewReaderSize(r, 64<<10)
 	if bom, _ := in.Peek(3); bytes.Equal(bom, []byte("\ufeff")) {
@@ -54,8 +54,10 @@ func jsonRows(in *bufio.Reader) iter.Seq2[Row, error] {
 				row := Row{Line: line, Body: body}
 				if tooLong {
 					row.Err = fmt.Errorf("line %d: longer than %d bytes", line, MaxMessage)
-				} else if row.Event, row.Err = Decode(body); row.Err != nil {
-					row.Err = fmt.Errorf("line %d: %w", line, row.Err)
+				} else if e, err := Decode(body); err != nil {
+					row.Err = fmt.Errorf("line %d: %w", line, err)
+				} else {
+					row.Event = e
 				}
 				if !yield(row, nil) {
 					return
@@ -84,8 +86,8 @@ func readLine(in *bufio.Reader) (line []byte, tooLong bool, err error) {
 
 func csvRows(in io.Reader) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		r := csv.NewReader(in)
-		header, err := r.Read()
+		t := NewTable(in)
+		header, _, err := t.Read()
 		if err == io.EOF {
 			yield(Row{}, errors.New("the list is empty"))
 			return
@@ -98,24 +100,22 @@ func csvRows(in io.Reader) iter.Seq2[Row, error] {
 			return
 		}
 		for {
-			fields, err := r.Read()
+			fields, line, err := t.Read()
 			if err == io.EOF {
 				return
 			}
+			row := Row{Line: line}
 			parse, isParse := errors.AsType[*csv.ParseError](err)
-			if err != nil && !isParse {
+			switch {
+			case errors.Is(err, csv.ErrFieldCount):
+				row.Err = fmt.Errorf("line %d: %d fields, but the header has %d", line, len(fields), len(header))
+			case isParse:
+				row.Err = fmt.Errorf("line %d: %w", line, parse.Err)
+			case err != nil:
 				yield(Row{}, err)
 				return
-			}
-			var row Row
-			switch {
-			case isParse && errors.Is(err, csv.ErrFieldCount):
-				row = Row{Line: parse.StartLine, Err: fmt.Errorf("line %d: %d fields, but the header has %d",
-					parse.StartLine, len(fields), len(header))}
-			case isParse:
-				row = Row{Line: parse.StartLine, Err: fmt.Errorf("line %d: %w", parse.StartLine, parse.Err)}
 			default:
-				row = csvRow(r, header, fields)
+				row = csvRow(line, header, fields)
 			}
 			if !yield(row, nil) {
 				return
@@ -124,17 +124,16 @@ func csvRows(in io.Reader) iter.Seq2[Row, error] {
 	}
 }
 
-func csvRow(r *csv.Reader, header, fields []string) Row {
-	line, _ := r.FieldPos(0)
-	row := Row{Line: line}
-	row.Event, row.Err = fromFields(header, fields)
-	if row.Err == nil {
-		row.Body, row.Err = json.Marshal(row.Event)
+func csvRow(line int, header, fields []string) Row {
+	e, err := fromFields(header, fields)
+	if err != nil {
+		return Row{Line: line, Err: fmt.Errorf("line %d: %w", line, err)}
 	}
-	if row.Err != nil {
-		row = Row{Line: line, Err: fmt.Errorf("line %d: %w", line, row.Err)}
+	body, err := json.Marshal(e)
+	if err != nil {
+		return Row{Line: line, Err: fmt.Errorf("line %d: %w", line, err)}
 	}
-	return row
+	return Row{Line: line, Event: e, Body: body}
 }
 
 func fromFields(header, fields []string) (Event, error) {

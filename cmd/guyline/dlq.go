@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,7 +28,7 @@ func (f *filterFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.class, "class", "", "of this class: poison, exhausted or abandoned")
 	cmd.Flags().StringVar(&f.code, "code", "", "with this code, like not-found")
 	cmd.Flags().StringVar(&f.since, "since", "", "dead since: a time, a date, or an age like 24h")
-	cmd.Flags().StringVar(&f.dueWithin, "due-within", "", "with a deadline within so long from now, like 48h, or past")
+	cmd.Flags().StringVar(&f.dueWithin, "due-within", "", "with a deadline within so long from now, like 48h; deadlines that have passed are included")
 	cmd.Flags().StringVar(&f.match, "match", "", "whose reason matches this regular expression")
 }
 
@@ -131,8 +133,8 @@ func (a *app) dlqShowCommand() *cobra.Command {
 			}
 			t := newTable(a.stdout)
 			letterRows(t, l)
-			for name, values := range l.Foreign {
-				for _, v := range values {
+			for _, name := range slices.Sorted(maps.Keys(l.Foreign)) {
+				for _, v := range l.Foreign[name] {
 					t.row(name, v)
 				}
 			}
@@ -200,7 +202,7 @@ func (a *app) dlqVerifyCommand() *cobra.Command {
 				if a.json {
 					err = a.printJSON(map[string]any{"key": f.Letter.Key, "site_id": f.Letter.SiteID(), "letter": f.Letter.Sequence, "problem": f.Problem})
 				} else {
-					_, err = fmt.Fprintf(a.stdout, "%s  %s: %s\n", f.Letter.Key.Short(), report.Line(f.Letter.SiteID(), 200), f.Problem)
+					_, err = fmt.Fprintf(a.stdout, "%s  %s: %s\n", report.Line(f.Letter.Key.Short(), 12), report.Line(f.Letter.SiteID(), 200), report.Line(f.Problem, 200))
 				}
 				if err != nil {
 					return err

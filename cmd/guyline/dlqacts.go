@@ -30,12 +30,7 @@ func (a *app) dlqReplayCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, err := a.open(cmd.Context(), reads)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			letters, err := chosen(cmd.Context(), s, keys, filter)
+			letters, err := a.choose(cmd.Context(), keys, filter)
 			if err != nil {
 				return err
 			}
@@ -43,12 +38,12 @@ func (a *app) dlqReplayCommand() *cobra.Command {
 				fmt.Fprintln(a.stderr, "no dead letter matches")
 			}
 			if len(letters) > 1 {
-				if err := a.confirm(yes, fmt.Sprintf("this sends %d reports back to the queue", len(letters))); err != nil {
+				if err := a.confirm(cmd.Context(), yes, fmt.Sprintf("this sends %d reports back to the queue", len(letters))); err != nil {
 					return err
 				}
 			}
-			return a.act(cmd.Context(), "replaying", letters, func(l dlq.Letter) (dlq.Outcome, error) {
-				return s.letters.Replay(cmd.Context(), l.Sequence, dlq.By{Actor: actor(), Reason: reason})
+			return a.act(cmd.Context(), "replaying", letters, func(q *dlq.Queue, l dlq.Letter) (dlq.Outcome, error) {
+				return q.Replay(cmd.Context(), l.Sequence, dlq.By{Actor: actor(), Reason: reason})
 			})
 		},
 	}
@@ -72,22 +67,17 @@ func (a *app) dlqDiscardCommand() *cobra.Command {
 			if report.Clean(reason) == "" {
 				return usageError{errors.New("discard needs a --reason: it stays in the audit trail for good")}
 			}
-			s, err := a.open(cmd.Context(), reads)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			letters, err := chosen(cmd.Context(), s, keys, dlq.Filter{})
+			letters, err := a.choose(cmd.Context(), keys, dlq.Filter{})
 			if err != nil {
 				return err
 			}
 			if len(letters) > 1 {
-				if err := a.confirm(yes, fmt.Sprintf("this gives %d reports up", len(letters))); err != nil {
+				if err := a.confirm(cmd.Context(), yes, fmt.Sprintf("this gives %d reports up", len(letters))); err != nil {
 					return err
 				}
 			}
-			return a.act(cmd.Context(), "discarding", letters, func(l dlq.Letter) (dlq.Outcome, error) {
-				return s.letters.Discard(cmd.Context(), l.Sequence, dlq.By{Actor: actor(), Reason: reason})
+			return a.act(cmd.Context(), "discarding", letters, func(q *dlq.Queue, l dlq.Letter) (dlq.Outcome, error) {
+				return q.Discard(cmd.Context(), l.Sequence, dlq.By{Actor: actor(), Reason: reason})
 			})
 		},
 	}
@@ -101,6 +91,16 @@ func btoi(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// choose finds the letters in a session of its own: the store is not held while a person is asked about them.
+func (a *app) choose(ctx context.Context, keys []string, filter dlq.Filter) ([]dlq.Letter, error) {
+	s, err := a.open(ctx, reads)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	return chosen(ctx, s, keys, filter)
 }
 
 // chosen finds all letters before anything is done to one of them.
@@ -132,13 +132,18 @@ func chosen(ctx context.Context, s *session, keys []string, filter dlq.Filter) (
 }
 
 // act does something to each letter and counts what became of them.
-func (a *app) act(ctx context.Context, what string, letters []dlq.Letter, do func(dlq.Letter) (dlq.Outcome, error)) error {
+func (a *app) act(ctx context.Context, what string, letters []dlq.Letter, do func(*dlq.Queue, dlq.Letter) (dlq.Outcome, error)) error {
+	s, err := a.open(ctx, reads)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
 	bar := a.startProgress(what, int64(len(letters)))
 	defer bar.end()
 	counts := map[dlq.Outcome]int{}
 	var stopped error
 	for i, l := range letters {
-		outcome, err := do(l)
+		outcome, err := do(s.letters, l)
 		if err != nil {
 			stopped = fmt.Errorf("%s %s (%s): %w; stopped after %d of %d letters: run it again to go on",
 				what, report.Line(l.SiteID(), 128), l.Key.Short(), err, i, len(letters))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/guyline/guyline/config"
 	"github.com/guyline/guyline/embedded"
+	"github.com/guyline/guyline/report"
 )
 
 var version = "dev" // set by the linker
@@ -68,7 +69,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if errors.Is(err, errPerson) {
 		return exitPerson
 	}
-	fmt.Fprintln(stderr, "guyline:", err)
+	fmt.Fprintln(stderr, "guyline:", report.Line(err.Error(), maxLine))
 	if e, ok := errors.AsType[exitError](err); ok {
 		return e.code
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/guyline/guyline/internal/natstest"
 )
@@ -90,28 +93,72 @@ func (s *shop) want(t *testing.T, code int, args []string, parts ...string) ende
 	return e
 }
 
-// start runs `guyline run` in the background until stop, and waits until it works.
-func (s *shop) start(t *testing.T) (stop func(syscall.Signal) ended) {
+// process is a command that goes on while a test does something else.
+type process struct {
+	cmd            *exec.Cmd
+	stdin          io.WriteCloser // stays open
+	stdout, stderr lockedBuffer
+	exited         chan struct{}
+}
+
+// background starts a command. It is killed when t ends, if it has not ended by then.
+func (s *shop) background(t *testing.T, args ...string) *process {
 	t.Helper()
-	cmd := s.command(context.Background(), "run")
-	var stdout, stderr lockedBuffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Start(); err != nil {
+	p := &process{cmd: s.command(context.Background(), args...), exited: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	var err error
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	exited := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(exited)
-	}()
-	stop = func(sig syscall.Signal) ended {
-		_ = cmd.Process.Signal(sig)
-		<-exited
-		return ended{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
-	t.Cleanup(func() { stop(syscall.SIGKILL) })
-	natstest.Eventually(t, "the worker to work", func() bool { return strings.Contains(stderr.String(), `"msg":"working"`) })
-	return stop
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.exited)
+	}()
+	t.Cleanup(func() { p.stop(syscall.SIGKILL) })
+	return p
+}
+
+func (p *process) signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) }
+
+// stop sends a signal and waits for the end.
+func (p *process) stop(sig syscall.Signal) ended {
+	p.signal(sig)
+	<-p.exited
+	return ended{p.cmd.ProcessState.ExitCode(), p.stdout.String(), p.stderr.String()}
+}
+
+// worker runs `guyline run` in the background, and waits until it works.
+func (s *shop) worker(t *testing.T) *process {
+	t.Helper()
+	p := s.background(t, "run")
+	natstest.Eventually(t, "the worker to work", func() bool { return strings.Contains(p.stderr.String(), `"msg":"working"`) })
+	return p
+}
+
+// write makes a file in the shop.
+func (s *shop) write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// connect goes to the store that a worker holds, as any NATS client can.
+func (s *shop) connect(t *testing.T) *nats.Conn {
+	t.Helper()
+	url, err := os.ReadFile(filepath.Join(s.dir, "guyline-data/nats.url"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(string(url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
 }
 
 // squeeze makes one space of every run of spaces.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,10 +19,41 @@ import (
 
 // printJSON prints one value on one line.
 func (a *app) printJSON(v any) error {
-	e := json.NewEncoder(a.stdout)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := a.stdout.Write(escapeControls(b.Bytes()))
+	return err
 }
+
+// escapeControls escapes, in JSON, the control characters U+0080 to U+009F that JSON allows and terminals obey.
+func escapeControls(line []byte) []byte {
+	if !bytes.ContainsFunc(line, isC1) {
+		return line
+	}
+	var b bytes.Buffer
+	for _, r := range string(line) {
+		if isC1(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
+}
+
+func isC1(r rune) bool { return r >= 0x80 && r <= 0x9f }
+
+// say writes one line to standard error, above a progress bar. What strangers wrote cannot command the terminal.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintln(a.above, report.Line(fmt.Sprintf(format, args...), maxLine))
+}
+
+// maxLine bounds an error's line, in bytes.
+const maxLine = 8 << 10
 
 // table collects rows and prints them in columns.
 type table struct{ w *tabwriter.Writer }
@@ -79,19 +112,38 @@ func parseTime(s string) (time.Time, error) {
 }
 
 // confirm asks a person; elsewhere than on a terminal only --yes agrees.
-func (a *app) confirm(yes bool, question string) error {
-	if yes {
+func (a *app) confirm(ctx context.Context, yes bool, question string) error {
+	switch {
+	case yes:
 		return nil
-	}
-	if !isTerminal(a.stdin) {
+	case !isTerminal(a.stdin):
 		return usageError{fmt.Errorf("%s: say so with --yes", question)}
 	}
+	return a.ask(ctx, question)
+}
+
+func (a *app) ask(ctx context.Context, question string) error {
 	fmt.Fprintf(a.stderr, "%s? [y/N] ", question)
-	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
+	answer, err := bufio.NewReader(a.input(ctx)).ReadString('\n')
+	if ctx.Err() != nil {
+		return errors.New("interrupted: nothing done")
+	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); err != nil || answer != "y" && answer != "yes" {
 		return errors.New("nothing done")
 	}
 	return nil
+}
+
+// input is standard input until ctx ends. Nothing can interrupt a read of a terminal or a pipe, so the
+// goroutine that waits in one is left behind: the command ends after it.
+func (a *app) input(ctx context.Context) io.Reader {
+	r, w := io.Pipe()
+	go func() {
+		_, err := io.Copy(w, a.stdin)
+		w.CloseWithError(err)
+	}()
+	context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })
+	return r
 }
 
 // reportOf reads the arguments SITE URI, or KEY.

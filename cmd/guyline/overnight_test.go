@@ -55,7 +55,7 @@ func TestOvernight(t *testing.T) {
 func TestWhileRunning(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	stop := s.start(t)
+	w := s.worker(t)
 	s.want(t, 0, []string{"publish", "testdata/overnight.csv"}, "accepted 11\n") // the twelfth is a duplicate, or already done
 	natstest.Eventually(t, "the batch to be worked", func() bool {
 		var c fate.Counts
@@ -73,7 +73,7 @@ func TestWhileRunning(t *testing.T) {
 	if !strings.Contains(second.stderr, "pid ") || strings.Count(second.stderr, "\n") != 1 {
 		t.Errorf("a second run says:\n%s", second.stderr)
 	}
-	if e := stop(syscall.SIGTERM); e.code != 0 {
+	if e := w.stop(syscall.SIGTERM); e.code != 0 {
 		t.Errorf("stopped: exit %d\n%s", e.code, e.stderr)
 	}
 	s.want(t, 0, []string{"status"}, "done 7\n", "dead 3 ")
@@ -83,9 +83,9 @@ func TestWhileRunning(t *testing.T) {
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, "GUYLINE_ACK_WAIT=1s")
-	stop := s.start(t)
+	w := s.worker(t)
 	s.want(t, 0, []string{"publish", "testdata/overnight.csv"}, "accepted 11\n")
-	stop(syscall.SIGKILL)
+	w.stop(syscall.SIGKILL)
 	s.want(t, 0, []string{"status"}, "workers none is pulling")
 	if e := s.do(t, "", "run", "--drain"); e.code != exitPerson && e.code != 0 {
 		t.Errorf("run after a kill: exit %d\n%s", e.code, e.stderr)

@@ -8,7 +8,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// aboveBar writes log lines above a progress bar.
+// aboveBar writes log lines above a progress bar, without control characters that JSON allows.
 type aboveBar struct {
 	mu  sync.Mutex
 	w   io.Writer
@@ -22,7 +22,10 @@ func (b *aboveBar) Write(p []byte) (int, error) {
 		_ = b.bar.Clear()
 		defer func() { _ = b.bar.RenderBlank() }()
 	}
-	return b.w.Write(p)
+	if _, err := b.w.Write(escapeControls(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // progress shows how far something is, on a terminal only.

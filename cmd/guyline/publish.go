@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 
+	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/guyline/guyline/keyvalue"
@@ -25,7 +26,7 @@ func (a *app) publishCommand() *cobra.Command {
 		Use:   "publish {FILE|- | --site S --uri U [--due T]}",
 		Short: "Hand reports over to the queue",
 		Long: "Hand reports over to the queue: one by flags, or a list: CSV with the columns site_id and source_uri (due, sha256 and\n" +
-			"others if you like), or JSON lines. All rows are checked before the first is sent.",
+			"others if you like), or JSON lines. A row is one line. All rows are checked before the first is sent.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -100,6 +101,8 @@ func (p publication) Close() {
 	}
 }
 
+var errInterrupted = errors.New("interrupted while the list was read; nothing was published")
+
 // openList checks every row of a file. Standard input is spooled to a temporary file first, so that it can be read twice.
 func (a *app) openList(ctx context.Context, name string, skipBad bool) (_ publication, err error) {
 	var p publication
@@ -112,12 +115,15 @@ func (a *app) openList(ctx context.Context, name string, skipBad bool) (_ public
 		name = "standard input"
 		if p.file, err = os.CreateTemp("", "guyline-list-"); err == nil {
 			p.spool = true
-			_, err = io.Copy(p.file, a.stdin)
+			_, err = io.Copy(p.file, a.input(ctx))
 		}
 	} else {
 		p.file, err = os.Open(name)
 	}
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return p, errInterrupted
+	case err != nil:
 		return p, usageError{fmt.Errorf("read the list: %w", err)}
 	}
 	const shown = 10
@@ -126,17 +132,17 @@ func (a *app) openList(ctx context.Context, name string, skipBad bool) (_ public
 		case err != nil:
 			return p, usageError{fmt.Errorf("read the list %s: %w", name, err)}
 		case ctx.Err() != nil:
-			return p, ctx.Err()
+			return p, errInterrupted
 		case row.Err != nil:
 			if p.bad++; p.bad <= shown {
-				fmt.Fprintf(a.stderr, "%s: %v\n", name, row.Err)
+				a.say("%s: %v", name, row.Err)
 			}
 		default:
 			p.total++
 		}
 	}
 	if p.bad > shown {
-		fmt.Fprintf(a.stderr, "%s: ... and %d more\n", name, p.bad-shown)
+		a.say("%s: ... and %d more", name, p.bad-shown)
 	}
 	switch {
 	case p.bad > 0 && !skipBad:
@@ -205,18 +211,27 @@ func (a *app) publish(ctx context.Context, s *session, list publication) (r rece
 			r.Accepted++
 		default:
 			if r.Refused++; r.Refused <= 10 {
-				fmt.Fprintf(a.above, "line %d: %v\n", receipt.Row.Line, receipt.Err)
+				a.say("line %d: %v", receipt.Row.Line, receipt.Err)
 			}
 		}
 		bar.to(r.Accepted+r.Duplicate+r.Done+r.Refused, 0)
 		if receipt.Err != nil && receipt.Row.Err == nil && !errors.Is(receipt.Err, stream.ErrTooLarge) {
-			return r, fmt.Errorf("stopped at line %d after %d accepted: %w", receipt.Row.Line, r.Accepted, receipt.Err)
+			return r, fmt.Errorf("stopped at line %d after %d accepted: %w", receipt.Row.Line, r.Accepted, a.hintDisk(s, receipt.Err))
 		}
 	}
 	if ctx.Err() != nil {
 		return r, fmt.Errorf("interrupted after %d accepted; publish the list again, what the queue has is recognised", r.Accepted)
 	}
 	return r, nil
+}
+
+// hintDisk adds what a store in this process most likely suffers from if it does not answer.
+func (a *app) hintDisk(s *session, err error) error {
+	silent := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
+	if !silent || s.store == nil || s.store.Remote() {
+		return err
+	}
+	return fmt.Errorf("%w: is the disk of %s full?", err, a.cfg.DataDir)
 }
 
 func (a *app) printReceipts(r receipts) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/guyline/guyline/embedded"
 	"github.com/guyline/guyline/fate"
 	"github.com/guyline/guyline/report"
 )
@@ -20,26 +22,44 @@ func (a *app) statusCommand() *cobra.Command {
 		Short: "Show where all reports stand",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			s, err := a.open(ctx, reads)
-			if err != nil {
-				return err
+			if watch {
+				return a.watch(cmd.Context())
 			}
-			defer s.Close()
-			for {
-				if err := a.printStatus(ctx, s, watch); err != nil || !watch {
-					return err
-				}
-				select {
-				case <-time.After(2 * time.Second):
-				case <-ctx.Done():
-					return nil
-				}
-			}
+			return a.look(cmd.Context(), false)
 		},
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "again every two seconds, until stopped")
 	return cmd
+}
+
+// watch looks again and again. The store is free between two looks, so that others can work with it.
+func (a *app) watch(ctx context.Context) error {
+	for {
+		err := a.look(ctx, true)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, embedded.ErrHeld):
+			a.log.Warn("no look at the store this time", "err", err)
+		case err != nil:
+			return err
+		}
+		select {
+		case <-time.After(2 * time.Second):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// look prints the status once.
+func (a *app) look(ctx context.Context, watch bool) error {
+	s, err := a.open(ctx, reads)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return a.printStatus(ctx, s, watch)
 }
 
 func (a *app) printStatus(ctx context.Context, s *session, watch bool) error {
@@ -82,18 +102,17 @@ func (a *app) printStatus(ctx context.Context, s *session, watch bool) error {
 }
 
 // count looks a few times before it says that no worker is pulling, as there is a moment between two pulls.
-func (a *app) count(ctx context.Context, s *session) (c fate.Counts, err error) {
-	for range 3 {
-		if c, err = s.finder.Count(ctx); err != nil || c.Pulling > 0 {
-			return c, err
-		}
+func (a *app) count(ctx context.Context, s *session) (fate.Counts, error) {
+	c, err := s.finder.Count(ctx)
+	for n := 0; n < 2 && c.Pulling == 0 && err == nil; n++ {
 		select {
 		case <-time.After(20 * time.Millisecond):
+			c.Pulling, err = s.finder.Pulling(ctx)
 		case <-ctx.Done():
-			return c, ctx.Err()
+			err = ctx.Err()
 		}
 	}
-	return c, nil
+	return c, err
 }
 
 func classes(c fate.Counts) string {

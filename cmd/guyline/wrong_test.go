@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,17 +10,14 @@ import (
 func TestWrongInput(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	write := func(name, content string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("bad.csv", "site_id,source_uri\nTWR-1,a.pdf\nTWR:2,b.pdf\nTWR-3\n")
-	write("semicolon.csv", "site_id;source_uri\nTWR-1;a.pdf\n")
-	write("empty.csv", "")
-	write("sites.csv", "name\nTWR-1\n")
-	write("afile", "")
+	s.write(t, "bad.csv", "site_id,source_uri\nTWR-1,a.pdf\nTWR:2,b.pdf\nTWR-3\n")
+	s.write(t, "semicolon.csv", "site_id;source_uri\nTWR-1;a.pdf\n")
+	s.write(t, "empty.csv", "")
+	s.write(t, "sites.csv", "name\nTWR-1\n")
+	s.write(t, "upper.jsonl", "{\"SITE_ID\":\"Y\"}\n")
+	s.write(t, "twice.jsonl", "{\"site_id\":\"Z\",\"site_id\":\"Q\"}\n")
+	s.write(t, "quote.csv", "site_id,source_uri\nTWR-1,\"a.pdf\nTWR-2,b.pdf\nTWR-3,c.pdf\"\nTWR-4,d.pdf\n")
+	s.write(t, "afile", "")
 	s.want(t, 0, []string{"publish", "testdata/overnight.csv"}, "accepted 11\n")
 
 	for _, tt := range []struct {
@@ -54,9 +50,15 @@ func TestWrongInput(t *testing.T) {
 		{"publish semicolon.csv", "", 2, "columns are separated by commas"},
 		{"publish empty.csv", "", 2, "the list is empty"},
 		{"publish testdata/reports/twr8842_q2.pdf", "", 2, "not a CSV header"},
+		{"publish quote.csv", "", 2, "lines 2 to 4 are one record: is a quote missing?"},
+		{"publish --skip-bad quote.csv", "", 2, "lines 2 to 4 are one record: is a quote missing?"},
+		{"publish /dev/zero", "", 2, "no end of the row"},
 		{"run --drain --publish bad.csv", "", 2, "nothing was published"},
 		{"sites import nowhere.csv", "", 2, "no such file"},
 		{"sites import sites.csv", "", 2, "not a CSV header with a column site_id"},
+		{"sites import upper.jsonl", "", 2, "site_id is missing; nothing was imported"},
+		{"sites import twice.jsonl", "", 2, "is repeated; nothing was imported"},
+		{"sites import /dev/zero", "", 2, "no end of the row"},
 		{"audit log 0123", "", 2, "give SITE and URI, or the whole key"},
 		{"status", "GUYLINE_NATS_URL=nats://secret@127.0.0.1:1", 1, "connect to nats://***@127.0.0.1:1 (GUYLINE_NATS_URL)"},
 		{"status", "GUYLINE_WORKERS=many", 2, `GUYLINE_WORKERS is "many", allowed: 1 to 1024`},
@@ -87,7 +89,9 @@ func TestWrongInput(t *testing.T) {
 	}
 	// Nothing of all that was half done.
 	s.want(t, 0, []string{"status"}, "waiting 11\n", "dead 0\n")
-	s.want(t, 0, []string{"sites", "ls"})
+	if e := s.want(t, 0, []string{"sites", "ls"}); e.stdout != "" || !strings.Contains(e.stderr, "every site is known") {
+		t.Errorf("sites ls: %s%s", e.stdout, e.stderr)
+	}
 }
 
 func TestPublishSkipsBadRowsIfAsked(t *testing.T) {
