@@ -57,6 +57,19 @@ func TestFirstVerdictStands(t *testing.T) {
 	}
 }
 
+// A copy of a message that was buried meanwhile is not run, although it carries no verdict and is delivered for the first time.
+func TestCopyOfTheBuried(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), script{})
+	w.requeue("A", stream.Carried{StandsFor: stream.Ref{Stream: stream.Reports, Sequence: 1}, PublishedAt: time.Now().UTC()})
+	first := w.putLetter(w.stored(stream.Requeued), report.ClassPoison, "not a PDF")
+	w.start()
+	w.check(invariant.Tally{Dead: 1})
+	if diff := cmp.Diff(first, w.letter("A")); diff != "" {
+		t.Errorf("the letter has changed (-first +last):\n%s", diff)
+	}
+}
+
 // A copy that carries a verdict and is handed back once more, as the ledger cannot be read, carries what it carried.
 func TestVerdictIsHandedOn(t *testing.T) {
 	t.Parallel()

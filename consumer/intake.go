@@ -14,7 +14,7 @@ const (
 	// pullAgain is the pause after a pull that failed although its consumer is there.
 	pullAgain = 10 * time.Millisecond
 	// lookAgain is the pause between looks into an empty queue while the other is busy.
-	lookAgain = 200 * time.Millisecond
+	lookAgain = 20 * time.Millisecond
 	// recheck is how old the last look at the consumer's settings may be: one that is deleted and made anew between two
 	// pulls goes on as if nothing had been.
 	recheck = 5 * time.Second
