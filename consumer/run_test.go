@@ -225,6 +225,7 @@ func TestEmptyQueueKeepsNoSlot(t *testing.T) {
 			const reports = 60 // at a second for each this would outlast the test's patience
 			cfg := quick()
 			cfg.Workers = 2
+			cfg.Queues.AckWait = time.Minute // of which a pull waits a quarter, but at most a second
 			release := make(chan struct{})
 			w := newWorld(t, cfg, script{"HELD": {func(ctx context.Context) (report.Result, error) {
 				<-release
