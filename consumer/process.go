@@ -21,6 +21,7 @@ func (c *Consumer) process(d *delivery) Outcome {
 	if d.Invalid != nil { // 2
 		return c.bury(d, 0, unreadable(d.Message, time.Now()))
 	}
+	c.did("2 decoded")
 
 	entry, err := c.lookup(d) // 3
 	if err != nil {
@@ -40,6 +41,7 @@ func (c *Consumer) process(d *delivery) Outcome {
 			return c.finishBurial(d, letter)
 		}
 	}
+	c.did("3b no letter")
 
 	if v := d.Carried.Verdict; v != nil { // 4
 		return c.bury(d, d.Carried.Attempts, *v)
@@ -54,6 +56,7 @@ func (c *Consumer) process(d *delivery) Outcome {
 	if n > max {
 		return c.bury(d, max, abandoned(max, time.Now()))
 	}
+	c.did("4 admitted")
 
 	for {
 		result, err := c.attempt(d) // 5
