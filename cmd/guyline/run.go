@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -194,7 +195,7 @@ func (a *app) printTally(t *tally) error {
 		Seconds    float64             `json:"seconds"`
 	}{
 		t.of[consumer.Succeeded], t.of[consumer.Duplicate] + int(t.sent.Duplicate), t.sent.Done, t.of[consumer.Buried], t.dead,
-		time.Since(t.started).Round(time.Millisecond).Seconds(),
+		math.Round(time.Since(t.started).Seconds()*10) / 10,
 	}
 	if a.json {
 		if err := a.printJSON(out); err != nil {

@@ -61,7 +61,9 @@ func (a *app) printAnswer(f fate.Answer) error {
 	}
 	t := newTable(a.stdout)
 	t.row("fate", string(f.Fate))
-	t.row("key", string(f.Key))
+	if f.Fate != fate.Dead { // a letter's rows begin with it
+		t.row("key", string(f.Key))
+	}
 	switch f.Fate {
 	case fate.Done:
 		t.row("site", f.Entry.SiteID)
