@@ -16,6 +16,10 @@ const (
 	Replay        Kind = "replay"         // an operator sent a letter back to the queue
 	Discard       Kind = "discard"        // an operator gave a report up
 	Recovered     Kind = "recovered"      // a letter was closed because its report had landed
+	Repair        Kind = "repair"         // an operator gave a report up for a corrected one, under a new key
+	Quarantine    Kind = "quarantine"     // a letter has been replayed so often that only a person may replay it again
+	Reprocess     Kind = "reprocess"      // an operator had a settled report worked again
+	Restart       Kind = "restart"        // an operator took over a trail that an earlier checkpoint does not fit
 )
 
 // Event is one entry of the trail. Fields that do not apply are empty.
@@ -40,6 +44,13 @@ type Event struct {
 	// good, as sequences start anew when a stream is made anew.
 	Published time.Time `json:"published,omitzero"`
 
+	Payload    string     `json:"payload_sha256,omitempty"`     // of the report's payload, see report.PayloadHash
+	NewKey     report.Key `json:"new_key,omitempty"`            // of a repair: the corrected report
+	NewPayload string     `json:"new_payload_sha256,omitempty"` // and its payload
+	Revision   uint64     `json:"revision,omitempty"`           // of a reprocess: the ledger entry that it reopened
+	Settled    []byte     `json:"settled,omitempty"`            // and that entry, as it was stored
+	Checkpoint string     `json:"checkpoint,omitempty"`         // of a restart: the newest checkpoint that was given up
+
 	// Corrects marks a death that replaces an `abandoned` one of the same message by a real verdict.
 	Corrects bool `json:"corrects,omitempty"`
 }
@@ -55,6 +66,10 @@ func (e Event) ID() string {
 			id += ":corrected"
 		}
 		return id
+	case Reprocess:
+		return fmt.Sprintf("reprocess:%s:%d", e.Key, e.Revision)
+	case Restart:
+		return "restart:" + report.FormatTime(e.Time)
 	}
 	return fmt.Sprintf("%s:%s:%d", e.Kind, e.Key, e.Letter)
 }

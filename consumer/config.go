@@ -25,6 +25,7 @@ type Config struct {
 	AttemptTimeout time.Duration // for one run of the handler
 	StopGrace      time.Duration // after a stop, before running attempts are cut
 	Sweep          time.Duration // how often to look for messages that the server will never deliver again
+	ReplayMax      int           // how often one report may be replayed before its letter is quarantined
 	Worker         string        // name of this process in letters and ledger, like host/4711
 	Version        string        // of the program, for letters
 
@@ -49,6 +50,7 @@ func DefaultConfig() Config {
 		AttemptTimeout: time.Minute,
 		StopGrace:      20 * time.Second,
 		Sweep:          30 * time.Second,
+		ReplayMax:      dlq.DefaultReplayMax,
 		Worker:         fmt.Sprintf("%s/%d", host, os.Getpid()),
 		Version:        "dev",
 	}
@@ -69,6 +71,8 @@ func (c Config) Validate() error {
 		return errors.New("no duration may exceed 24h")
 	case c.AttemptTimeout <= 0 || c.StopGrace < 0 || c.Sweep <= 0:
 		return errors.New("the AttemptTimeout and Sweep must be above zero, StopGrace not below")
+	case c.ReplayMax < 1:
+		return fmt.Errorf("the ReplayMax is %d, at least 1 is needed", c.ReplayMax)
 	case c.Queues.MaxAckPending <= c.Workers:
 		return fmt.Errorf("the MaxAckPending is %d, it must exceed the %d workers: reports waiting for a retry count too", c.Queues.MaxAckPending, c.Workers)
 	}

@@ -103,7 +103,7 @@ func Open(ctx context.Context, js jetstream.JetStream, h Handler, cfg Config, lo
 	}
 	c := &Consumer{
 		cfg: cfg, handler: h, log: log, js: js,
-		queues: queues, ledger: ledger, sites: sites, trail: trail, letters: dlq.New(js, queues, ledger, trail),
+		queues: queues, ledger: ledger, sites: sites, trail: trail, letters: dlq.New(js, queues, ledger, trail, cfg.ReplayMax),
 		slots: semaphore.NewWeighted(int64(cfg.Workers)),
 	}
 	c.running, c.cut = context.WithCancel(context.Background())

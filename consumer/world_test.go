@@ -186,7 +186,7 @@ func (w *world) ledger() *keyvalue.Ledger {
 
 func (w *world) letters() *dlq.Queue {
 	w.Helper()
-	return dlq.New(w.js, w.queues(), w.ledger(), audit.New(w.js))
+	return dlq.New(w.js, w.queues(), w.ledger(), audit.New(w.js), dlq.DefaultReplayMax)
 }
 
 // entry is a report's entry in the ledger.

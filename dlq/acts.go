@@ -22,12 +22,16 @@ const (
 	Recovered Outcome = "recovered" // the report had landed by another way; only the letter was closed
 	Gone      Outcome = "gone"      // the letter had left or been replaced before the act
 	Busy      Outcome = "busy"      // another copy of the report is in the queue; the letter stays
+
+	Repaired    Outcome = "repaired"    // a corrected report is in the queue under a new key, the letter is gone
+	Quarantined Outcome = "quarantined" // replayed too often; the letter stays, see [By.Force]
 )
 
 // By says who acts and why.
 type By struct {
 	Actor  string // OS user and host, or as the person said
 	Reason string
+	Force  bool // replay a quarantined letter too
 }
 
 // Replay sends the report of one letter, given by sequence, back to the queue. The steps:
@@ -35,6 +39,7 @@ type By struct {
 //	read the letter through the leader              gone or replaced: [Gone]
 //	finish its burial if that was cut short
 //	the ledger says done: close the letter          [Recovered]
+//	replayed too often already, and no force        [Quarantined]
 //	another copy of the report is queued            [Busy]
 //	write the audit event
 //	put a copy of the report, create-only           refused by the copy of this very replay: go on;
@@ -49,6 +54,9 @@ func (q *Queue) Replay(ctx context.Context, seq uint64, by By) (Outcome, error) 
 	l, outcome, err := q.open(ctx, seq, by)
 	if outcome != "" || err != nil {
 		return outcome, err
+	}
+	if q.Quarantined(l) && !by.Force {
+		return Quarantined, nil
 	}
 	// Looked at before it is recorded, or the trail would name a person for what another does later.
 	if c, err := q.queues.Copy(ctx, l.Site, l.Key); err == nil && c.Carried.ReplayOf != l.Sequence {
@@ -204,23 +212,34 @@ func (q *Queue) unburied(ctx context.Context, l Letter) (left []stream.Message, 
 	return left, nil
 }
 
-// RecordDeath appends the letter's death to the audit trail and waits, unless the report's newest event, failed attempts
-// apart, is that death or an act on this letter.
+// RecordDeath appends the letter's death to the audit trail, and that it is quarantined if it is, and waits; unless the report's
+// newest event, failed attempts apart, is that death or an act on this letter.
 func (q *Queue) RecordDeath(ctx context.Context, l Letter) error {
+	if recorded, err := q.recordDeath(ctx, l); recorded || err != nil {
+		return err
+	}
+	if !q.Quarantined(l) {
+		return nil
+	}
+	return q.record(ctx, audit.Quarantine, l, By{Actor: l.Worker, Reason: fmt.Sprintf("replayed %d times", l.Replays)})
+}
+
+// recordDeath reports whether everything about the death has been recorded before.
+func (q *Queue) recordDeath(ctx context.Context, l Letter) (before bool, err error) {
 	e := Death(l)
 	last, err := q.trail.LastChange(ctx, l.Site, l.Key)
 	switch {
 	case errors.Is(err, audit.ErrNotFound):
 	case err != nil:
-		return err
+		return false, err
 	case last.Kind == audit.Death && last.Stream == e.Stream && last.Sequence == e.Sequence && last.Hash == e.Hash:
-		return nil
+		return false, nil
 	case last.Kind != audit.Death && last.Letter == l.Sequence && l.Sequence != 0:
-		return nil
+		return true, nil
 	case last.Kind == audit.Death && last.Stream == e.Stream && last.Sequence == e.Sequence:
 		e.Corrects = true
 	}
-	return q.trail.Append(ctx, e)
+	return false, q.trail.Append(ctx, e)
 }
 
 // Death is the audit event of a letter.
@@ -228,14 +247,14 @@ func Death(l Letter) audit.Event {
 	return audit.Event{
 		Time: l.FailedAt, Kind: audit.Death, Key: l.Key, SiteID: l.SiteID(), Worker: l.Worker, Attempt: l.Attempts,
 		Class: l.Class, Code: l.Code, Reason: l.Reason, Hash: l.Hash, Stream: l.Source.Stream, Sequence: l.Source.Sequence,
-		Published: l.PublishedAt,
+		Published: l.PublishedAt, Payload: report.PayloadHash(l.Body),
 	}
 }
 
 func (q *Queue) record(ctx context.Context, kind audit.Kind, l Letter, by By) error {
 	return q.trail.Append(ctx, audit.Event{
 		Time: time.Now().UTC(), Kind: kind, Key: l.Key, SiteID: l.SiteID(), Actor: report.Line(by.Actor, report.MaxHeaderValue),
-		Reason: report.Clean(by.Reason), Hash: l.Hash, Letter: l.Sequence,
+		Reason: report.Clean(by.Reason), Hash: l.Hash, Letter: l.Sequence, Payload: report.PayloadHash(l.Body),
 	})
 }
 

@@ -39,7 +39,7 @@ func example(ctx context.Context) error {
 		return err
 	}
 	trail := audit.New(js)
-	letters := dlq.New(js, stream.New(js, stream.Config{}), ledger, trail)
+	letters := dlq.New(js, stream.New(js, stream.Config{}), ledger, trail, dlq.DefaultReplayMax)
 
 	event := report.Event{SiteID: "TWR-9017", SourceURI: "s3://reports/twr9017_corrupt.pdf"}
 	reason := report.Clean("unparseable structure")

@@ -52,13 +52,21 @@ type Queue struct {
 	queues *stream.Queues
 	ledger *keyvalue.Ledger
 	trail  *audit.Trail
+	most   int          // replays of one report before its letter is quarantined
 	step   func(string) // nil outside tests: called after each step of an act
 }
 
-// New returns the dead-letter queue without asking the server.
-func New(js jetstream.JetStream, queues *stream.Queues, ledger *keyvalue.Ledger, trail *audit.Trail) *Queue {
-	return &Queue{js: js, queues: queues, ledger: ledger, trail: trail}
+// DefaultReplayMax is how often a report may be replayed unless the configuration says otherwise.
+const DefaultReplayMax = 5
+
+// New returns the dead-letter queue without asking the server. A letter whose report has been replayed replayMax times is
+// quarantined: only [By.Force] replays it again.
+func New(js jetstream.JetStream, queues *stream.Queues, ledger *keyvalue.Ledger, trail *audit.Trail, replayMax int) *Queue {
+	return &Queue{js: js, queues: queues, ledger: ledger, trail: trail, most: replayMax}
 }
+
+// Quarantined reports whether a letter's report has been replayed so often that only a person may replay it again, by its key.
+func (q *Queue) Quarantined(l Letter) bool { return l.Replays >= q.most }
 
 // Put writes a letter if the report's present letter has the sequence last, 0 meaning that there is none, and returns
 // the new sequence. Otherwise nothing is written and the error is [ErrConflict]. A letter that the server finds too

@@ -65,6 +65,7 @@ func TestReplay(t *testing.T) {
 	act.Time = time.Time{}
 	if want := (audit.Event{
 		Kind: audit.Replay, Key: l.Key, SiteID: "TWR 1", Actor: operator.Actor, Reason: operator.Reason, Hash: l.Hash, Letter: l.Sequence,
+		Payload: report.PayloadHash(l.Body),
 	}); !cmp.Equal(act, want) {
 		t.Error(cmp.Diff(want, act))
 	}

@@ -50,7 +50,7 @@ func enter(t testing.TB, srv *natstest.Server) yard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return yard{New(js, stream.New(js, queueConfig), ledger, audit.New(js)), js}
+	return yard{New(js, stream.New(js, queueConfig), ledger, audit.New(js), DefaultReplayMax), js}
 }
 
 // publish hands a report over and returns its message.

@@ -21,7 +21,7 @@ func (w *world) yard() *dlq.Queue {
 	js := w.srv.JetStream(w)
 	ledger, err := keyvalue.OpenLedger(w.Context(), js)
 	w.must(err)
-	return dlq.New(js, stream.New(js, w.cfg.Queues), ledger, audit.New(js))
+	return dlq.New(js, stream.New(js, w.cfg.Queues), ledger, audit.New(js), dlq.DefaultReplayMax)
 }
 
 // burials publishes reports and waits until all are dead.

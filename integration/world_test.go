@@ -87,7 +87,7 @@ func newWorld(t testing.TB, s script, changes ...func(*consumer.Config)) *world 
 	w.sites, err = keyvalue.OpenSites(t.Context(), w.js)
 	w.must(err)
 	w.queues, w.trail = stream.New(w.js, cfg.Queues), audit.New(w.js)
-	w.letters = dlq.New(w.js, w.queues, w.ledger, w.trail)
+	w.letters = dlq.New(w.js, w.queues, w.ledger, w.trail, dlq.DefaultReplayMax)
 	w.finder = fate.New(w.queues, w.letters, w.ledger, w.trail)
 	t.Cleanup(func() {
 		if !w.ended && !t.Failed() {

@@ -45,9 +45,17 @@ type Entry struct {
 	Result    report.Result `json:"result,omitempty"`
 	Attempts  int           `json:"attempts"` // runs of the handler, the successful one included
 	Worker    string        `json:"worker"`
-	Commit    string        `json:"commit"` // stream/sequence/delivery that was settled: tells one's own commit from another's
-	Time      time.Time     `json:"time"`   // of the commit
-	Revision  uint64        `json:"-"`      // 0 if there is no entry
+	Commit    string        `json:"commit"`             // stream/sequence/delivery that was settled: tells one's own commit from another's
+	Time      time.Time     `json:"time"`               // of the commit
+	Replaces  uint64        `json:"replaces,omitempty"` // revision of the entry that this one took the place of
+
+	// Of a reopened entry, which keeps everything that was settled before: who reopened it, when and why.
+	Actor      string    `json:"actor,omitempty"`
+	Reason     string    `json:"reason,omitempty"`
+	ReopenedAt time.Time `json:"reopened_at,omitzero"`
+
+	Revision uint64 `json:"-"` // 0 if there is no entry
+	Raw      []byte `json:"-"` // the entry as it is stored; only of one that was read
 }
 
 // Key is the report's idempotency key.
@@ -99,6 +107,7 @@ func (l *Ledger) LookupLeader(ctx context.Context, site report.Token, key report
 // none, and returns the new revision. Otherwise nothing is written and the error is [ErrConflict]. After an
 // error of another kind the write may have happened: committing the same entry again tells.
 func (l *Ledger) Commit(ctx context.Context, e Entry) (uint64, error) {
+	e.Replaces = e.Revision
 	value, err := json.Marshal(e)
 	if err != nil {
 		return 0, fmt.Errorf("ledger: commit %s: %w", e.Key().Short(), err)
@@ -112,6 +121,13 @@ func (l *Ledger) Commit(ctx context.Context, e Entry) (uint64, error) {
 		return 0, fmt.Errorf("ledger: commit %s: %w", e.Key().Short(), err)
 	}
 	return rev, nil
+}
+
+// Reopen turns a settled entry into a reopened one by compare-and-set on its revision: its report will be worked again, and the
+// result stays in it until then. It returns the new revision, or [ErrConflict].
+func (l *Ledger) Reopen(ctx context.Context, e Entry, actor, reason string) (uint64, error) {
+	e.State, e.Actor, e.Reason, e.ReopenedAt = Reopened, actor, reason, time.Now().UTC()
+	return l.Commit(ctx, e)
 }
 
 // All yields the entries, of one site or of every site ("*"), in the order of their commits.
@@ -148,6 +164,6 @@ func readEntry(value []byte, revision uint64) (Entry, error) {
 	if err := json.Unmarshal(value, &e); err != nil {
 		return Entry{}, fmt.Errorf("%w: revision %d: %w", ErrUnreadable, revision, err)
 	}
-	e.Revision = revision
+	e.Revision, e.Raw = revision, value
 	return e, nil
 }

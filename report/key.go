@@ -22,6 +22,9 @@ func UndecodableKey(body []byte) Key { return sum(":undecodable:", string(body))
 // stored, which is what [Clean] returned.
 func AuditHash(k Key, reason string) string { return string(sum(string(k), ":", reason)) }
 
+// PayloadHash is hex(sha256(body)): it tells whether two payloads are the same byte for byte.
+func PayloadHash(body []byte) string { return string(sum(string(body))) }
+
 func sum(parts ...string) Key {
 	h := sha256.New()
 	for _, p := range parts {

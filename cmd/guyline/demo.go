@@ -59,7 +59,7 @@ func (a *app) demo(ctx context.Context) error {
 	fmt.Fprintf(a.stdout, "dead-lettered: %d\n", len(letters))
 	for _, l := range letters {
 		fmt.Fprintf(a.stdout, "  %s %s: %s\n  audit hash %s\n", l.SiteID(), l.Class, l.Reason, l.Hash)
-		if _, err := s.letters.Replay(ctx, l.Sequence, dlq.By{Actor: actor(), Reason: "demo"}); err != nil {
+		if _, err := s.letters.Replay(ctx, l.Sequence, dlq.By{Actor: a.actor, Reason: "demo"}); err != nil {
 			return err
 		}
 	}

@@ -43,7 +43,7 @@ func (a *app) dlqReplayCommand() *cobra.Command {
 				}
 			}
 			return a.act(cmd.Context(), "replaying", letters, func(q *dlq.Queue, l dlq.Letter) (dlq.Outcome, error) {
-				return q.Replay(cmd.Context(), l.Sequence, dlq.By{Actor: actor(), Reason: reason})
+				return q.Replay(cmd.Context(), l.Sequence, dlq.By{Actor: a.actor, Reason: reason})
 			})
 		},
 	}
@@ -77,7 +77,7 @@ func (a *app) dlqDiscardCommand() *cobra.Command {
 				}
 			}
 			return a.act(cmd.Context(), "discarding", letters, func(q *dlq.Queue, l dlq.Letter) (dlq.Outcome, error) {
-				return q.Discard(cmd.Context(), l.Sequence, dlq.By{Actor: actor(), Reason: reason})
+				return q.Discard(cmd.Context(), l.Sequence, dlq.By{Actor: a.actor, Reason: reason})
 			})
 		},
 	}

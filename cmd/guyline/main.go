@@ -84,6 +84,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	json           bool
+	actor          string // of an operator's act
 
 	cfg   config.Config
 	log   *slog.Logger
@@ -123,6 +124,7 @@ func (a *app) command() *cobra.Command {
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.configure() },
 	}
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON: one value, or JSON lines for lists")
+	root.PersistentFlags().StringVar(&a.actor, "actor", actor(), "who acts, for the audit trail")
 	root.AddCommand(
 		a.runCommand(), a.publishCommand(), a.statusCommand(), a.resultsCommand(), a.showCommand(), a.dlqCommand(),
 		a.sitesCommand(), a.auditCommand(), a.inspectCommand(), a.setupCommand(), a.configCommand(), a.demoCommand(), a.versionCommand(),
@@ -165,6 +167,9 @@ func (a *app) configure() error {
 	cfg, err := config.Load()
 	if err != nil {
 		return usageError{err}
+	}
+	if report.Clean(a.actor) == "" {
+		return usageError{errors.New("--actor is empty: say who acts, it stays in the audit trail")}
 	}
 	a.cfg = cfg
 	a.above = &aboveBar{w: a.stderr}

@@ -86,7 +86,7 @@ func (a *app) open(ctx context.Context, as access) (_ *session, err error) {
 	case err != nil:
 		return nil, err
 	}
-	s.letters = dlq.New(s.js, s.queues, s.ledger, s.trail)
+	s.letters = dlq.New(s.js, s.queues, s.ledger, s.trail, a.cfg.ReplayMax)
 	s.finder = fate.New(s.queues, s.letters, s.ledger, s.trail)
 	return s, nil
 }

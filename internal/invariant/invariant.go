@@ -33,7 +33,7 @@ func Check(t testing.TB, js jetstream.JetStream, published ...report.Key) Tally 
 	if err != nil {
 		t.Fatalf("invariant: %v", err)
 	}
-	letters := dlq.New(js, queues, ledger, trail)
+	letters := dlq.New(js, queues, ledger, trail, dlq.DefaultReplayMax)
 
 	known := map[report.Key]bool{}
 	for _, k := range published {
@@ -71,8 +71,13 @@ func Check(t testing.TB, js jetstream.JetStream, published ...report.Key) Tally 
 		if err != nil {
 			t.Fatalf("invariant: %v", err)
 		}
-		if e.State == keyvalue.Done {
+		switch {
+		case e.State == keyvalue.Done:
 			note("the ledger", done, e.Key())
+		case e.State == keyvalue.Reopened && waiting[e.Key()]+dead[e.Key()] == 0: // reprocess was cut short
+			if _, err := trail.Discarded(ctx, "*", e.Key()); errors.Is(err, audit.ErrNotFound) {
+				note("the ledger", waiting, e.Key())
+			}
 		}
 	}
 	var tally Tally
