@@ -45,8 +45,8 @@ func (t *Trail) LastChange(ctx context.Context, site report.Token, key report.Ke
 	return last, nil
 }
 
-// Discarded finds the act that gave a report up, or returns [ErrNotFound]: its newest event among deaths, discards and repairs must
-// be a discard or a repair. Others may come after it: a late failed attempt of a worker that had lost the report, or the record of a replay
+// Discarded finds the act that gave a report up, or returns [ErrNotFound]: its newest event among deaths, reprocessings, discards and
+// repairs must be one of the last two. Others may come after it: a late failed attempt of a worker that had lost the report, or the record of a replay
 // for which the discard was faster.
 func (t *Trail) Discarded(ctx context.Context, site report.Token, key report.Key) (Event, error) {
 	var last Event
@@ -54,7 +54,8 @@ func (t *Trail) Discarded(ctx context.Context, site report.Token, key report.Key
 		if err != nil {
 			return Event{}, err
 		}
-		if e.Kind == Death || e.Kind == Discard || e.Kind == Repair {
+		switch e.Kind {
+		case Death, Reprocess, Discard, Repair:
 			last = e
 		}
 	}

@@ -13,10 +13,19 @@ import (
 	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/report"
+	"github.com/guyline/guyline/reprocess"
 	"github.com/guyline/guyline/stream"
 )
 
-// reopen turns the report's settled entry into a reopened one, as `reprocess` does first, and returns its revision.
+// reprocess has a settled report worked again, and returns the revision of the reopened entry.
+func (w *world) reprocess(key report.Key) uint64 {
+	w.Helper()
+	r, err := reprocess.New(w.queues, w.ledger, w.letters, w.trail).Reprocess(w.Context(), "*", key, reprocess.By{Actor: "ada", Reason: "corrected"})
+	w.must(err)
+	return r.Revision
+}
+
+// reopen turns the report's settled entry into a reopened one, which is all that a reprocess did that was cut short.
 func (w *world) reopen(key report.Key) uint64 {
 	w.Helper()
 	e := w.entry(key)
@@ -57,6 +66,27 @@ func TestReopened(t *testing.T) {
 	w.wantRuns(key, 2)
 	if n := w.commits(); n != 3 {
 		t.Errorf("the ledger took %d writes, want 3", n)
+	}
+	w.ends(invariant.Tally{Done: 1})
+}
+
+// A report is reprocessed again and again while workers run: each result takes the place of the one before, which stays in the trail.
+func TestReprocessed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, counting)
+	const uri = "s3://reports/corrected.pdf"
+	key := w.publish("TWR-1", uri)
+	w.work()
+	w.work()
+	w.drain()
+	for run := 2; run <= 4; run++ {
+		before := w.entry(key)
+		r := w.reprocess(key)
+		w.drain()
+		w.wantRuns(key, run)
+		if e := w.entry(key); e.State != keyvalue.Done || string(e.Result) != fmt.Sprintf(`{"run":%d}`, run) || e.Replaces != r || r <= before.Revision {
+			t.Errorf("run %d: the ledger says %s, result %s, in place of %d; %d was reopened as %d", run, e.State, e.Result, e.Replaces, before.Revision, r)
+		}
 	}
 	w.ends(invariant.Tally{Done: 1})
 }
@@ -134,8 +164,7 @@ func TestReopenedReportDies(t *testing.T) {
 	key := w.publish("TWR-1", uri)
 	worker := w.work()
 	w.drain()
-	r := w.reopen(key)
-	w.requeue("TWR-1", uri, stream.Carried{PublishedAt: w.entry(key).Time, Reopened: r})
+	r := w.reprocess(key)
 	l := w.dies(key, 0)
 	w.wantDeath(l, death{report.ClassPoison, report.CodeMalformedPDF, "failure 2", 1, 0})
 	w.replay(l, dlq.Replayed)

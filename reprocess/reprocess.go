@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
@@ -29,64 +30,82 @@ var (
 
 // Desk reopens settled reports. It is safe for concurrent use.
 type Desk struct {
-	queues *stream.Queues
-	ledger *keyvalue.Ledger
-	trail  *audit.Trail
-	step   func(string) // nil outside tests: called after each step
+	queues  *stream.Queues
+	ledger  *keyvalue.Ledger
+	letters *dlq.Queue
+	trail   *audit.Trail
+	step    func(string) // nil outside tests: called after each step
 }
 
 // New returns a desk over the rooms.
-func New(queues *stream.Queues, ledger *keyvalue.Ledger, trail *audit.Trail) *Desk {
-	return &Desk{queues: queues, ledger: ledger, trail: trail}
+func New(queues *stream.Queues, ledger *keyvalue.Ledger, letters *dlq.Queue, trail *audit.Trail) *Desk {
+	return &Desk{queues: queues, ledger: ledger, letters: letters, trail: trail}
 }
 
 // By says who acts and why. Both are required.
 type By struct{ Actor, Reason string }
 
+// Reopened is a report that will be worked again.
+type Reopened struct {
+	SiteID    string
+	SourceURI string
+	Settled   time.Time // when the old result was committed
+	Was       uint64    // revision of the entry that was settled
+	Revision  uint64    // of the reopened entry
+}
+
 // Reprocess has a settled report worked again. The steps:
 //
-//	read the entry through the leader          none, or a deletion's marker: [ErrNotSettled]
-//	done: write the audit event, with the entry as it is stored
-//	      turn it into reopened, by compare-and-set on its revision
+//	read the entry through the leader                     none, or a deletion's marker: [ErrNotSettled]
+//	it is done: write the audit event, with the entry as it is stored
+//	            turn it into reopened, by compare-and-set on its revision
+//	it is reopened already: the earlier call was cut short; or the report has died or was given up since: [ErrNotSettled]
 //	put a copy, create-only, that carries the reopened entry's revision
-//	                                           refused: a copy is queued, and will be worked on that revision
+//	                                                      refused: a copy is queued, and will be worked on that revision
 //
-// After a crash at any point it can be called again and goes on: an entry that is reopened already is not recorded again. Due time and
-// metadata of the original event are not kept in the ledger, so the copy has none; nor has it a SHA-256, which named the old file.
-func (d *Desk) Reprocess(ctx context.Context, site report.Token, key report.Key, by By) error {
-	if report.Clean(by.Reason) == "" || by.Actor == "" {
-		return errors.New("reprocess: actor and reason are required")
+// After a crash at any point it can be called again and goes on. Due time and metadata of the original event are not kept in the
+// ledger, so the copy has none; nor has it a SHA-256, which named the old file.
+func (d *Desk) Reprocess(ctx context.Context, site report.Token, key report.Key, by By) (Reopened, error) {
+	by.Actor, by.Reason = report.Line(by.Actor, report.MaxHeaderValue), report.Clean(by.Reason)
+	if by.Actor == "" || by.Reason == "" {
+		return Reopened{}, errors.New("actor and reason are required")
 	}
 	entry, err := d.ledger.LookupLeader(ctx, site, key)
-	switch {
-	case errors.Is(err, keyvalue.ErrNotFound), err == nil && entry.State == "":
-		return ErrNotSettled
-	case err != nil:
-		return err
+	if errors.Is(err, keyvalue.ErrNotFound) {
+		return Reopened{}, ErrNotSettled
 	}
-	revision := entry.Revision
-	if entry.State == keyvalue.Done {
-		if revision, err = d.reopen(ctx, entry, by); err != nil {
-			return err
-		}
+	if err != nil {
+		return Reopened{}, err
+	}
+	out := Reopened{SiteID: entry.SiteID, SourceURI: entry.SourceURI, Settled: entry.Time, Was: entry.Replaces, Revision: entry.Revision}
+	switch entry.State {
+	case keyvalue.Done:
+		out.Was = entry.Revision
+		out.Revision, err = d.reopen(ctx, entry, by)
+	case keyvalue.Reopened:
+		err = d.stillOpen(ctx, entry)
+	default:
+		err = ErrNotSettled
+	}
+	if err != nil {
+		return Reopened{}, err
 	}
 	d.did("reopened")
 	event := report.Event{SiteID: entry.SiteID, SourceURI: entry.SourceURI}
 	body, err := json.Marshal(event)
 	if err != nil {
-		return fmt.Errorf("reprocess %s: %w", key.Short(), err)
+		return Reopened{}, err
 	}
-	carried := stream.Carried{PublishedAt: time.Now().UTC(), Reopened: revision}
-	err = d.queues.Requeue(ctx, report.NewToken(entry.SiteID), event.Key(), nil, body, carried, 0)
+	carried := stream.Carried{PublishedAt: time.Now().UTC(), Reopened: out.Revision}
+	err = d.queues.Requeue(ctx, report.NewToken(entry.SiteID), entry.Key(), nil, body, carried, 0)
 	if err != nil && !errors.Is(err, stream.ErrFenced) {
-		return err
+		return Reopened{}, err
 	}
 	d.did("requeued")
-	return nil
+	return out, nil
 }
 
 func (d *Desk) reopen(ctx context.Context, entry keyvalue.Entry, by By) (uint64, error) {
-	by.Actor, by.Reason = report.Line(by.Actor, report.MaxHeaderValue), report.Clean(by.Reason)
 	err := d.trail.Append(ctx, audit.Event{
 		Time: time.Now().UTC(), Kind: audit.Reprocess, Key: entry.Key(), SiteID: entry.SiteID, Actor: by.Actor, Reason: by.Reason,
 		Revision: entry.Revision, Settled: entry.Raw,
@@ -100,6 +119,24 @@ func (d *Desk) reopen(ctx context.Context, entry keyvalue.Entry, by By) (uint64,
 		return 0, ErrChanged
 	}
 	return revision, err
+}
+
+// stillOpen makes sure that a report which was reopened before has not left the queue in another way since.
+func (d *Desk) stillOpen(ctx context.Context, entry keyvalue.Entry) error {
+	site, key := report.NewToken(entry.SiteID), entry.Key()
+	switch l, err := d.letters.Current(ctx, site, key); {
+	case err == nil && l.Reopened == entry.Revision:
+		return fmt.Errorf("%w: it was reopened before and is in the dead-letter queue: `guyline dlq replay` sends it back", ErrNotSettled)
+	case err != nil && !errors.Is(err, dlq.ErrNotFound):
+		return err
+	}
+	switch _, err := d.trail.Discarded(ctx, site, key); {
+	case err == nil:
+		return fmt.Errorf("%w: it was reopened before and given up since: `guyline publish` hands it over again", ErrNotSettled)
+	case err != nil && !errors.Is(err, audit.ErrNotFound):
+		return err
+	}
+	return nil
 }
 
 func (d *Desk) did(step string) {
