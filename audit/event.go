@@ -12,6 +12,7 @@ type Kind string
 
 const (
 	AttemptFailed Kind = "attempt_failed" // an attempt failed and another will follow
+	Parked        Kind = "parked"         // an attempt failed as the upstream is down; the report waits aside, and no attempt is spent
 	Death         Kind = "death"          // a dead letter was put
 	Replay        Kind = "replay"         // an operator sent a letter back to the queue
 	Discard       Kind = "discard"        // an operator gave a report up
@@ -55,10 +56,13 @@ type Event struct {
 	Corrects bool `json:"corrects,omitempty"`
 }
 
+// attempt reports whether the event is one of an attempt that failed, and changed no fate.
+func (e Event) attempt() bool { return e.Kind == AttemptFailed || e.Kind == Parked }
+
 // ID names the fact that the event records; it is its Nats-Msg-Id.
 func (e Event) ID() string {
 	switch e.Kind {
-	case AttemptFailed:
+	case AttemptFailed, Parked:
 		return fmt.Sprintf("attempt:%s:%s:%d:%d", e.Key, e.Stream, e.Sequence, e.Delivery)
 	case Death:
 		id := fmt.Sprintf("death:%s:%s:%d", e.Key, e.Stream, e.Sequence)

@@ -27,7 +27,7 @@ func (t *Trail) Last(ctx context.Context, site report.Token, key report.Key) (Ev
 // has lost a report may still record a failed attempt after it.
 func (t *Trail) LastChange(ctx context.Context, site report.Token, key report.Key) (Event, error) {
 	last, err := t.Last(ctx, site, key)
-	if err != nil || last.Kind != AttemptFailed {
+	if err != nil || !last.attempt() {
 		return last, err
 	}
 	found := false
@@ -35,7 +35,7 @@ func (t *Trail) LastChange(ctx context.Context, site report.Token, key report.Ke
 		if err != nil {
 			return Event{}, err
 		}
-		if e.Kind != AttemptFailed {
+		if !e.attempt() {
 			last, found = e, true
 		}
 	}
@@ -71,7 +71,7 @@ func (t *Trail) FirstFailure(ctx context.Context, site report.Token, key report.
 		if err != nil {
 			return time.Time{}, err
 		}
-		if e.Kind == AttemptFailed && !e.Time.Before(published) {
+		if e.attempt() && !e.Time.Before(published) {
 			return e.Time, nil
 		}
 	}

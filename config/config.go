@@ -49,6 +49,7 @@ type Config struct {
 	MaxAckPending int           `envconfig:"MAX_ACK_PENDING" default:"20000" allowed:"above WORKERS" desc:"reports in work or waiting for a retry, per queue; beyond it fresh ones wait"`
 	QueueBytes    Bytes         `envconfig:"QUEUE_BYTES" default:"8GiB" allowed:"1MiB or more" desc:"the most that the publishers' queue holds; beyond it publishers are refused"`
 	Sweep         time.Duration `envconfig:"SWEEP" default:"30s" allowed:"100ms or more" desc:"how often to look for reports that the server will never deliver again"`
+	ParkMax       time.Duration `envconfig:"PARK_MAX" default:"24h" allowed:"0 or more" desc:"how long a report may be put aside in all while its upstream is down, spending no attempt; 0: never"`
 	ReplayMax     int           `envconfig:"REPLAY_MAX" default:"5" allowed:"1 to 1000" desc:"how often one report may be replayed; beyond it its letter is quarantined"`
 	Replicas      int           `envconfig:"REPLICAS" default:"1" allowed:"1 to 5; 1 with the embedded store" desc:"of streams and buckets"`
 
@@ -131,6 +132,7 @@ func (c *Config) validate() error {
 		{"MAX_ACK_PENDING", c.MaxAckPending > c.Workers},
 		{"QUEUE_BYTES", c.QueueBytes >= 1<<20},
 		{"SWEEP", c.Sweep >= 100*time.Millisecond},
+		{"PARK_MAX", c.ParkMax >= 0},
 		{"REPLAY_MAX", c.ReplayMax >= 1 && c.ReplayMax <= 1000},
 		{"REPLICAS", c.Replicas == 1 || c.Replicas > 1 && c.Replicas <= 5 && c.NATSURL != ""},
 		{"MAX_BYTES", c.MaxBytes >= 1 && c.MaxBytes < 1<<31},
@@ -197,7 +199,7 @@ func (c Config) Consumer(version string) consumer.Config {
 	out.Queues.Replicas, out.Queues.QueueBytes, out.Queues.Duplicates = c.Replicas, int64(c.QueueBytes), c.Duplicates
 	out.Queues.AckWait, out.Queues.MaxAttempts, out.Queues.MaxAckPending = c.AckWait, c.MaxAttempts, c.MaxAckPending
 	out.Workers, out.AttemptTimeout, out.StopGrace, out.Sweep = c.Workers, c.AttemptTimeout, c.StopGrace, c.Sweep
-	out.ReplayMax = c.ReplayMax
+	out.ParkMax, out.ReplayMax = c.ParkMax, c.ReplayMax
 	out.Backoff = report.Backoff{Base: c.BaseDelay, Max: c.MaxDelay, Jitter: c.Jitter}
 	out.Version = version
 	return out

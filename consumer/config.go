@@ -25,6 +25,7 @@ type Config struct {
 	AttemptTimeout time.Duration // for one run of the handler
 	StopGrace      time.Duration // after a stop, before running attempts are cut
 	Sweep          time.Duration // how often to look for messages that the server will never deliver again
+	ParkMax        time.Duration // how long a report may be parked in all, while its upstream is down; 0: reports are never parked
 	ReplayMax      int           // how often one report may be replayed before its letter is quarantined
 	Worker         string        // name of this process in letters and ledger, like host/4711
 	Version        string        // of the program, for letters
@@ -50,6 +51,7 @@ func DefaultConfig() Config {
 		AttemptTimeout: time.Minute,
 		StopGrace:      20 * time.Second,
 		Sweep:          30 * time.Second,
+		ParkMax:        24 * time.Hour,
 		ReplayMax:      dlq.DefaultReplayMax,
 		Worker:         fmt.Sprintf("%s/%d", host, os.Getpid()),
 		Version:        "dev",
@@ -71,6 +73,8 @@ func (c Config) Validate() error {
 		return errors.New("no duration may exceed 24h")
 	case c.AttemptTimeout <= 0 || c.StopGrace < 0 || c.Sweep <= 0:
 		return errors.New("the AttemptTimeout and Sweep must be above zero, StopGrace not below")
+	case c.ParkMax < 0:
+		return fmt.Errorf("the ParkMax is %v, it must not be below 0", c.ParkMax)
 	case c.ReplayMax < 1:
 		return fmt.Errorf("the ReplayMax is %d, at least 1 is needed", c.ReplayMax)
 	case c.Queues.MaxAckPending <= c.Workers:

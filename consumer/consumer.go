@@ -33,6 +33,7 @@ const (
 	Duplicate  Kind = "duplicate"   // the report had been settled before
 	Retried    Kind = "retried"     // another attempt follows
 	Buried     Kind = "buried"      // it is in the dead-letter queue
+	Parked     Kind = "parked"      // its upstream is down; it comes back later, and no attempt was spent
 	HandedBack Kind = "handed_back" // the worker is stopping; no attempt was spent
 	LeftAlone  Kind = "left_alone"  // the server will deliver it again after AckWait
 )
@@ -65,6 +66,7 @@ type Consumer struct {
 	work  sync.WaitGroup // one per report in hand
 	hand  hand
 	gate  gate
+	down  outages
 	stuck atomic.Int64 // handlers that outlived their time-out
 
 	stopping context.Context // ends when intake must stop

@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/guyline/guyline/internal/jsapi"
 	"github.com/guyline/guyline/stream"
@@ -10,12 +11,27 @@ import (
 
 // handBack is row 7d: it puts a copy of the report into the requeue stream and lets the message go. spent is how
 // many attempts the copy has behind it; a verdict that could not be carried out travels in it.
+func (c *Consumer) handBack(d *delivery, spent int, v *stream.Verdict) Outcome {
+	carried := d.Carried
+	carried.PublishedAt, carried.StandsFor, carried.Attempts = d.PublishedAt, d.Identity, spent
+	if v != nil {
+		carried.Verdict = v
+	}
+	if !c.putBack(d, carried, time.Time{}) {
+		return c.leave(d)
+	}
+	d.log.Info("report_handed_back", "attempt", spent)
+	return Outcome{Kind: HandedBack, Key: d.Key, SiteID: d.Event.SiteID, Attempts: spent}
+}
+
+// putBack puts a copy in the place of the message in hand, parked until a time unless that is zero, and acks the message. It reports
+// whether that was done; otherwise the message will be delivered again.
 //
 // The copy is put create-only, or in place of the message itself if that came from there. If the put is refused
 // because an earlier try has arrived, the copy names this message, and that is as good.
-func (c *Consumer) handBack(d *delivery, spent int, v *stream.Verdict) Outcome {
+func (c *Consumer) putBack(d *delivery, carried stream.Carried, until time.Time) bool {
 	if d.lost() {
-		return c.leave(d)
+		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
@@ -23,23 +39,24 @@ func (c *Consumer) handBack(d *delivery, spent int, v *stream.Verdict) Outcome {
 		// The fence of the copy does not tell whether somebody else has settled the message itself: a server that was
 		// restarted has forgotten the heartbeats, and delivers it to another while this worker still takes it for its own.
 		if _, err := c.queues.Stored(ctx, d.Ref); errors.Is(err, jsapi.ErrNotFound) {
-			return c.leave(d)
+			return false
 		}
-	}
-	carried := d.Carried
-	carried.PublishedAt, carried.StandsFor, carried.Attempts = d.PublishedAt, d.Identity, spent
-	if v != nil {
-		carried.Verdict = v
 	}
 	var own uint64
 	if d.Ref.Stream == stream.Requeued {
 		own = d.Ref.Sequence
 	}
-	err := c.queues.Requeue(ctx, d.Site, d.Key, d.Header, d.Body, carried, own)
+	put := func(ctx context.Context) error {
+		if until.IsZero() {
+			return c.queues.Requeue(ctx, d.Site, d.Key, d.Header, d.Body, carried, own)
+		}
+		return c.queues.Park(ctx, d.Site, d.Key, d.Header, d.Body, carried, own, until)
+	}
+	err := put(ctx)
 	if errors.Is(err, context.DeadlineExceeded) { // it may have arrived
 		ctx, cancel = context.WithTimeout(context.Background(), requestTimeout)
 		defer cancel()
-		err = c.queues.Requeue(ctx, d.Site, d.Key, d.Header, d.Body, carried, own)
+		err = put(ctx)
 	}
 	if errors.Is(err, stream.ErrFenced) {
 		found, readErr := c.queues.Copy(ctx, d.Site, d.Key)
@@ -49,15 +66,14 @@ func (c *Consumer) handBack(d *delivery, spent int, v *stream.Verdict) Outcome {
 		case readErr == nil || errors.Is(readErr, jsapi.ErrNotFound):
 			// Another copy of the report is queued, for instance a replay. Both will be worked; one commit wins.
 			d.retryIn(c.cfg.Backoff.Base)
-			return c.leave(d)
+			return false
 		}
 	}
 	if err != nil {
-		d.log.Warn("not handed back; it is delivered again after AckWait", "err", err)
-		return c.leave(d)
+		d.log.Warn("not put back; it is delivered again after AckWait", "err", err)
+		return false
 	}
 	c.did("7d copied")
 	d.confirm(ctx)
-	d.log.Info("report_handed_back", "attempt", spent)
-	return Outcome{Kind: HandedBack, Key: d.Key, SiteID: d.Event.SiteID, Attempts: spent}
+	return true
 }

@@ -14,6 +14,7 @@ type step int
 const (
 	commit step = iota
 	retry
+	park
 	bury
 	handBack
 )
@@ -23,8 +24,8 @@ type judgement struct {
 	step   step
 	delay  time.Duration // of retry
 	class  report.Class  // of bury
-	code   report.Code   // of retry and bury
-	reason string        // of retry and bury; clean
+	code   report.Code   // of retry, park and bury
+	reason string        // of retry, park and bury; clean
 	held   bool          // our own configuration or a whole host is at fault
 }
 
@@ -32,8 +33,9 @@ type judgement struct {
 var errCut = errors.New("the attempt was cut by a stop")
 
 // judge decides what follows from an attempt's error, nil meaning that there is a result. n is the number of the
-// attempt, from 1. It is pure: the random source yields numbers in [0, 1).
-func judge(err error, n, max int, b report.Backoff, random func() float64) judgement {
+// attempt, from 1. aside says that the report can be parked, as its upstream is down or this attempt was its last. It is pure: the
+// random source yields numbers in [0, 1).
+func judge(err error, n, max int, aside bool, b report.Backoff, random func() float64) judgement {
 	switch {
 	case err == nil:
 		return judgement{step: commit}
@@ -45,6 +47,8 @@ func judge(err error, n, max int, b report.Backoff, random func() float64) judge
 	switch {
 	case fault.Kind == report.KindPoison:
 		j.step, j.class = bury, report.ClassPoison
+	case aside && fault.Outage():
+		j.step = park
 	case n >= max:
 		j.step, j.class = bury, report.ClassExhausted
 		j.reason = report.Clean(fmt.Sprintf("exhausted %d attempts: %s", n, j.reason))

@@ -66,7 +66,7 @@ func TestJudge(t *testing.T) {
 			judgement{step: bury, class: report.ClassExhausted, code: report.CodeConnection, reason: "exhausted 4 attempts: a b \ufffd https://h/x"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := judge(tt.err, tt.n, max, backoff, half)
+			got := judge(tt.err, tt.n, max, false, backoff, half)
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(judgement{})); diff != "" {
 				t.Errorf("judge (-want +got):\n%s", diff)
 			}
@@ -77,13 +77,39 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// What says that the upstream is down is parked at any attempt, if the report can be; everything else is judged as ever.
+func TestJudgeAside(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("boom")
+	for _, err := range []error{
+		report.Transient(report.CodeConnection, cause), report.Transient(report.CodeTimeout, cause), report.RetryAfter(time.Hour, report.CodeThrottled, cause),
+		report.Transient(report.CodeServerError, cause), report.Hold(report.CodeUnauthorized, cause), context.DeadlineExceeded,
+	} {
+		for n := 1; n <= 5; n++ {
+			if j := judge(err, n, 4, true, quick().Backoff, func() float64 { return 0 }); j.step != park || j.code == "" || j.reason == "" {
+				t.Errorf("%v at attempt %d: %+v", err, n, j)
+			}
+		}
+	}
+	for _, err := range []error{
+		nil, errCut, cause, report.Poison(report.CodeTimeout, cause), report.Transient(report.CodeNotFound, cause), report.Transient(report.CodeShortRead, cause),
+	} {
+		for n := 1; n <= 5; n++ {
+			random := func() float64 { return 0 }
+			if diff := cmp.Diff(judge(err, n, 4, false, quick().Backoff, random), judge(err, n, 4, true, quick().Backoff, random), cmp.AllowUnexported(judgement{})); diff != "" {
+				t.Errorf("%v at attempt %d: %s", err, n, diff)
+			}
+		}
+	}
+}
+
 // However long an error's text is, the reason fits a header and is cut at a rune.
 func TestJudgeHugeText(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{strings.Repeat("x", 1<<20), strings.Repeat("\u00e9", 1<<19), strings.Repeat("https://h/?q ", 1<<15)} {
 		for n := 1; n <= 4; n++ {
 			for _, err := range []error{report.Transient(report.CodeTimeout, errors.New(text)), errors.New(text)} {
-				j := judge(err, n, 4, quick().Backoff, func() float64 { return 0 })
+				j := judge(err, n, 4, false, quick().Backoff, func() float64 { return 0 })
 				if len(j.reason) > report.MaxReason || len(j.reason) < report.MaxReason/2 || !utf8.ValidString(j.reason) || report.Clean(j.reason) != j.reason {
 					t.Errorf("attempt %d: a reason of %d bytes, beginning %.40q", n, len(j.reason), j.reason)
 				}

@@ -58,10 +58,13 @@ func (c *Consumer) process(d *delivery) Outcome {
 	}
 	c.did("4 admitted")
 
+	if why, closed := c.closed(d); closed { // 4b
+		return c.park(d, n-1, why)
+	}
 	for {
 		result, err := c.attempt(d) // 5
 		c.did("5 attempted")
-		switch j := judge(err, n, max, c.cfg.Backoff, rand.Float64); j.step { // 6
+		switch j := judge(err, n, max, c.aside(d, n, err), c.cfg.Backoff, rand.Float64); j.step { // 6
 		case commit:
 			now, err := c.commit(d, n, result, entry.Revision) // 7a
 			if err != nil {
@@ -74,6 +77,8 @@ func (c *Consumer) process(d *delivery) Outcome {
 			return c.settled(d, n, now)
 		case retry:
 			return c.retry(d, n, j) // 7b
+		case park:
+			return c.parkFailed(d, n, j) // 7e
 		case bury:
 			return c.bury(d, n, j.verdict(time.Now())) // 7c
 		default:

@@ -52,11 +52,14 @@ func (l Letter) Stands(m stream.Message) bool {
 	return l.Key == m.Key && l.Source == m.Identity && l.PublishedAt.Equal(m.PublishedAt)
 }
 
-// Upstream is scheme://host of a source URI, or "file" for a path.
+// LocalFiles is the upstream of everything that has no host.
+const LocalFiles = "file"
+
+// Upstream is scheme://host of a source URI, or [LocalFiles] for a path.
 func Upstream(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme == "" || u.Host == "" {
-		return "file"
+		return LocalFiles
 	}
 	return u.Scheme + "://" + u.Host
 }

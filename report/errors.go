@@ -97,9 +97,19 @@ func RetryAfter(d time.Duration, code Code, err error) error {
 // Poison says that no retry can help; the report is dead-lettered at once.
 func Poison(code Code, err error) error { return &Error{KindPoison, code, 0, err} }
 
-// Hold says that our own configuration or a whole host is at fault, such as wrong credentials. It
-// is retried with the longest delay.
+// Hold says that our own configuration or a whole host is at fault, such as wrong credentials. The reports of that upstream are
+// parked; one that cannot be parked is retried with the longest delay.
 func Hold(code Code, err error) error { return &Error{KindHold, code, 0, err} }
+
+// Outage reports whether the error says that the upstream as a whole is at fault and not this one report: every hold, and a transient
+// error of a connection, a time-out, a failing or a throttling source.
+func (e Error) Outage() bool {
+	switch e.Code {
+	case CodeConnection, CodeTimeout, CodeServerError, CodeThrottled:
+		return e.Kind != KindPoison
+	}
+	return e.Kind == KindHold
+}
 
 // Classify finds the kind and code of any error. The outermost [Error] in its chain decides. An error
 // without one is transient if it is a time-out ([CodeTimeout]), a refused or reset connection or a temporary

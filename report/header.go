@@ -25,6 +25,7 @@ const (
 	HeaderReplayOf       = "Guyline-Replay-Of"
 	HeaderReopened       = "Guyline-Reopened"
 	HeaderUpstream       = "Guyline-Upstream"
+	HeaderParkedSince    = "Guyline-Parked-Since"
 	HeaderWorker         = "Guyline-Worker"
 	HeaderVersion        = "Guyline-Version"
 	HeadersDropped       = "Guyline-Headers-Dropped"

@@ -19,6 +19,15 @@ type Carried struct {
 	Attempts      int    // attempts already spent
 	StandsFor     Ref    // the message that was in hand when this copy was made; zero on a replay
 	Verdict       *Verdict
+	Parking       *Parking // set if the report is, or was last, parked
+}
+
+// Parking is why a report was put aside.
+type Parking struct {
+	Since    time.Time // when it was parked first
+	Upstream string    // scheme://host that is down
+	Code     report.Code
+	Reason   string // clean
 }
 
 // Verdict is a judgement that could not be carried out where it was made.
@@ -40,6 +49,12 @@ func (c Carried) write(h nats.Header) {
 		set(h, report.HeaderStream, c.StandsFor.Stream)
 		set(h, report.HeaderStreamSequence, number(c.StandsFor.Sequence))
 	}
+	if p := c.Parking; p != nil {
+		set(h, report.HeaderParkedSince, report.FormatTime(p.Since))
+		set(h, report.HeaderUpstream, report.Line(p.Upstream, report.MaxHeaderValue))
+		set(h, report.HeaderCode, string(p.Code))
+		set(h, report.HeaderReason, p.Reason)
+	}
 	if v := c.Verdict; v != nil {
 		set(h, report.HeaderClass, string(v.Class))
 		set(h, report.HeaderCode, string(v.Code))
@@ -59,6 +74,12 @@ func readCarried(h nats.Header) Carried {
 	}
 	if s := h.Get(report.HeaderStream); s == Reports || s == Requeued {
 		c.StandsFor = Ref{s, count(h.Get(report.HeaderStreamSequence))}
+	}
+	if since := report.ParseTime(h.Get(report.HeaderParkedSince)); !since.IsZero() {
+		c.Parking = &Parking{
+			Since: since, Upstream: report.Line(h.Get(report.HeaderUpstream), report.MaxHeaderValue),
+			Code: report.Code(h.Get(report.HeaderCode)), Reason: report.Clean(h.Get(report.HeaderReason)),
+		}
 	}
 	switch class := report.Class(h.Get(report.HeaderClass)); class {
 	case report.ClassPoison, report.ClassExhausted, report.ClassAbandoned:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -21,12 +22,26 @@ var ErrFenced = errors.New("another copy of the report is in the queue")
 // means that there is none, requeued or parked. Otherwise nothing is stored and the error is [ErrFenced]. This fence holds
 // beyond the duplicate window and over restarts, so a call whose outcome is unknown can be repeated.
 func (q *Queues) Requeue(ctx context.Context, site report.Token, key report.Key, foreign nats.Header, body []byte, c Carried, own uint64) error {
+	return q.putCopy(ctx, "reports.requeued.", site, key, foreign, body, c, own)
+}
+
+// Park is [Queues.Requeue] for later: the copy is a schedule, and until its time, which counts in whole seconds, it is delivered to
+// nobody. Then the server puts it on its requeued subject, also if it was down at that time, and the parked copy is gone.
+func (q *Queues) Park(ctx context.Context, site report.Token, key report.Key, foreign nats.Header, body []byte, c Carried, own uint64, until time.Time) error {
+	return q.putCopy(ctx, "reports.parked.", site, key, foreign, body, c, own,
+		jetstream.WithScheduleAt(until), jetstream.WithScheduleTarget("reports.requeued."+string(site)+"."+string(key)))
+}
+
+func (q *Queues) putCopy(ctx context.Context, prefix string, site report.Token, key report.Key, foreign nats.Header, body []byte, c Carried, own uint64,
+	opts ...jetstream.PublishOpt,
+) error {
 	h := nats.Header{}
 	kept, _ := report.Foreign(foreign)
 	maps.Copy(h, kept)
 	c.write(h)
-	msg := &nats.Msg{Subject: "reports.requeued." + string(site) + "." + string(key), Header: h, Data: body}
-	ack, err := q.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequenceForSubject(own, copies(site, key)), jetstream.WithExpectStream(Requeued))
+	msg := &nats.Msg{Subject: prefix + string(site) + "." + string(key), Header: h, Data: body}
+	opts = append(opts, jetstream.WithExpectLastSequenceForSubject(own, copies(site, key)), jetstream.WithExpectStream(Requeued))
+	ack, err := q.js.PublishMsg(ctx, msg, opts...)
 	switch {
 	case Conflict(err):
 		return fmt.Errorf("requeue %s: %w", key.Short(), ErrFenced)

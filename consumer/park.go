@@ -1,0 +1,84 @@
+package consumer
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/report"
+	"github.com/guyline/guyline/stream"
+)
+
+// closed is row 4b: it reports whether the report's upstream is down and somebody else probes it, and what is known of that.
+func (c *Consumer) closed(d *delivery) (stream.Parking, bool) {
+	if !c.mayPark(d) {
+		return stream.Parking{}, false
+	}
+	why, ok := c.down.enter(upstreamOf(d), d.Carried.Parking, time.Now())
+	return why, !ok
+}
+
+// mayPark reports whether the report can be put aside: it has an upstream, and was not parked for too long already.
+func (c *Consumer) mayPark(d *delivery) bool {
+	if c.cfg.ParkMax == 0 || upstreamOf(d) == dlq.LocalFiles {
+		return false
+	}
+	p := d.Carried.Parking
+	return p == nil || time.Since(p.Since) < c.cfg.ParkMax
+}
+
+// aside notes what an attempt has shown of its report's upstream, and reports whether the report is to be parked should it have failed
+// for that: the upstream is down, or this was the last attempt and nobody knows whether another report would fare better.
+func (c *Consumer) aside(d *delivery, n int, err error) bool {
+	upstream, parked := upstreamOf(d), d.Carried.Parking != nil
+	if c.cfg.ParkMax == 0 || upstream == dlq.LocalFiles {
+		return false
+	}
+	var fault *report.Error
+	if err != nil {
+		fault = new(report.Classify(err))
+	}
+	down, news := c.down.leave(upstream, fault, errors.Is(err, errCut), parked, c.cfg.Backoff, time.Now())
+	switch {
+	case news && !down:
+		c.log.Info("upstream_up", "upstream", upstream)
+	case news && fault.Kind == report.KindHold:
+		c.log.Error("ALARM: upstream_down: its reports are parked until somebody repairs the cause", "upstream", upstream, "code", fault.Code, "reason", report.Clean(fault.Error()))
+	case news:
+		c.log.Warn("upstream_down: its reports are parked", "upstream", upstream, "code", fault.Code, "reason", report.Clean(fault.Error()))
+	}
+	return c.mayPark(d) && (down || n == c.cfg.Queues.MaxAttempts && !parked)
+}
+
+// parkFailed is row 7e after an attempt: it records the failure, and parks the report without spending the attempt.
+func (c *Consumer) parkFailed(d *delivery, n int, j judgement) Outcome {
+	e := attemptFailed(d, n, j, c.cfg.Worker)
+	e.Kind, e.Delay = audit.Parked, ""
+	if err := c.trail.AppendAsync(e); err != nil {
+		d.log.Warn("failed attempt not recorded", "err", err)
+	}
+	return c.park(d, n-1, stream.Parking{Upstream: upstreamOf(d), Code: j.code, Reason: j.reason})
+}
+
+// park is row 7e: it puts the report aside for a while. It holds no worker and no delivery meanwhile. spent is how many
+// attempts it has behind it.
+func (c *Consumer) park(d *delivery, spent int, why stream.Parking) Outcome {
+	now := time.Now().UTC()
+	why.Since = now
+	carried := d.Carried
+	if p := carried.Parking; p != nil {
+		why.Since = p.Since
+	}
+	carried.PublishedAt, carried.StandsFor, carried.Attempts, carried.Parking = d.PublishedAt, d.Identity, spent, &why
+	carried.FirstFailedAt = earlier(now, carried.FirstFailedAt)
+	delay := aside(now.Sub(why.Since), c.cfg.Backoff, rand.Float64)
+	if !c.putBack(d, carried, now.Add(delay)) {
+		return c.leave(d)
+	}
+	d.log.Info("report_parked", "attempt", spent, "upstream", why.Upstream, "delay", delay.Round(time.Second).String(), "code", why.Code, "reason", why.Reason)
+	return Outcome{Kind: Parked, Key: d.Key, SiteID: d.Event.SiteID, Attempts: spent, Code: why.Code, Reason: why.Reason}
+}
+
+func upstreamOf(d *delivery) string { return dlq.Upstream(d.Event.SourceURI) }
