@@ -1,8 +1,10 @@
 package fate
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/guyline/guyline/audit"
@@ -135,12 +137,53 @@ type Counts struct {
 	Waiting  uint64                  `json:"waiting"`
 	InWork   uint64                  `json:"in_work"` // or waiting for their retry
 	Parked   uint64                  `json:"parked"`
-	Stranded uint64                  `json:"stranded"` // the server will never deliver them again; the sweep will bury them
+	Down     []Down                  `json:"down,omitempty"` // the upstreams whose reports are parked, most first
+	Stranded uint64                  `json:"stranded"`       // the server will never deliver them again; the sweep will bury them
 	Done     uint64                  `json:"done"`
 	Dead     map[report.Class]uint64 `json:"dead"`
 	Pulling  int                     `json:"pulling"`           // open pull requests of workers
 	Oldest   time.Time               `json:"oldest,omitzero"`   // when the oldest report in the queues was put there
 	NextDue  time.Time               `json:"next_due,omitzero"` // the earliest deadline among the dead
+}
+
+// Down is an upstream that is taken to be down, as its parked reports tell.
+type Down struct {
+	Upstream string      `json:"upstream"` // scheme://host
+	Parked   uint64      `json:"parked"`
+	Since    time.Time   `json:"since"`  // when the first of them was put aside
+	Code     report.Code `json:"code"`   // the newest of them
+	Reason   string      `json:"reason"` // and what it met
+}
+
+// down reads the parked reports.
+func (f *Finder) down(ctx context.Context) (down []Down, err error) {
+	of := map[string]*Down{}
+	for m, err := range f.queues.Parked(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		p := m.Carried.Parking
+		if p == nil {
+			p = &stream.Parking{Since: m.PublishedAt}
+		}
+		d := of[p.Upstream]
+		if d == nil {
+			d = &Down{Upstream: p.Upstream, Since: p.Since}
+			of[p.Upstream] = d
+		}
+		d.Parked++
+		d.Code, d.Reason = p.Code, p.Reason
+		if p.Since.Before(d.Since) {
+			d.Since = p.Since
+		}
+	}
+	for _, d := range of {
+		down = append(down, *d)
+	}
+	slices.SortFunc(down, func(a, b Down) int {
+		return cmp.Or(cmp.Compare(b.Parked, a.Parked), cmp.Compare(a.Upstream, b.Upstream))
+	})
+	return down, nil
 }
 
 // DeadTotal is how many are dead.
@@ -178,6 +221,12 @@ func (f *Finder) Count(ctx context.Context) (Counts, error) {
 		c.Pulling += s.Pulling
 		if !s.Oldest.IsZero() && (c.Oldest.IsZero() || s.Oldest.Before(c.Oldest)) {
 			c.Oldest = s.Oldest
+		}
+	}
+	if c.Parked > 0 {
+		var err error
+		if c.Down, err = f.down(ctx); err != nil {
+			return c, err
 		}
 	}
 	for l, err := range f.letters.List(ctx, dlq.Filter{}) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -125,6 +126,26 @@ func (q *Queues) Next(ctx context.Context, name string, seq uint64) (Message, er
 		return Message{}, err
 	}
 	return ReadStored(name, raw), nil
+}
+
+// Parked yields the reports that are parked when it begins, in the order in which they were put aside.
+func (q *Queues) Parked(ctx context.Context) iter.Seq2[Message, error] {
+	return func(yield func(Message, error) bool) {
+		for seq := uint64(1); ; {
+			raw, err := jsapi.Next(ctx, q.js, Requeued, parkedAll, seq)
+			if errors.Is(err, jsapi.ErrNotFound) {
+				return
+			}
+			if err != nil {
+				yield(Message{}, err)
+				return
+			}
+			if !yield(ReadStored(Requeued, raw), nil) {
+				return
+			}
+			seq = raw.Sequence + 1
+		}
+	}
 }
 
 // Stored reads one message through the leader, or returns [jsapi.ErrNotFound].

@@ -31,7 +31,7 @@ func (a *app) runCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd.Context(), list, drain) },
 	}
-	cmd.Flags().BoolVar(&drain, "drain", false, "stop when nothing is waiting or in work; exit 3 if this run dead-lettered any")
+	cmd.Flags().BoolVar(&drain, "drain", false, "stop when nothing is waiting or in work, or for GUYLINE_MAX_DELAY nothing but parked reports; exit 3 if this run dead-lettered any or leaves any parked")
 	cmd.Flags().StringVar(&list, "publish", "", "publish this list first (a file, or - for standard input)")
 	return cmd
 }
@@ -120,25 +120,26 @@ func (a *app) work(ctx context.Context, s *session, h consumer.Handler, t *tally
 	return err
 }
 
-// awaitEmpty calls finish when neither queue stores a report any more, and shows progress meanwhile.
+// awaitEmpty calls finish when neither queue stores a report any more, or for GUYLINE_MAX_DELAY nothing but parked ones, each of which
+// was tried again in that time or waits behind one that was. It shows progress meanwhile.
 func (a *app) awaitEmpty(ctx context.Context, s *session, t *tally, finish func()) {
 	bar := a.startProgress("working", 1)
 	defer bar.end()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
+	busy := time.Now() // when there was more than parked reports
 	for {
-		var left uint64
-		var failed error
-		for _, name := range stream.Names() {
-			st, err := s.queues.State(ctx, name)
-			failed = errors.Join(failed, err)
-			left += st.Stored
-		}
-		if failed == nil && left == 0 {
+		left, parked, err := leftOver(ctx, s)
+		settled := t.settled.Load()
+		switch {
+		case err != nil:
+		case left == 0, left == parked && time.Since(busy) > a.cfg.MaxDelay:
+			t.parked.Store(int64(parked))
 			finish()
 			return
+		case left != parked:
+			busy = time.Now()
 		}
-		settled := t.settled.Load()
 		bar.to(settled, settled+int64(left))
 		select {
 		case <-ctx.Done():
@@ -148,11 +149,23 @@ func (a *app) awaitEmpty(ctx context.Context, s *session, t *tally, finish func(
 	}
 }
 
+// leftOver is how many reports the two queues store, and how many of them are parked.
+func leftOver(ctx context.Context, s *session) (left, parked uint64, err error) {
+	for _, name := range stream.Names() {
+		st, failed := s.queues.State(ctx, name)
+		err = errors.Join(err, failed)
+		left += st.Stored
+		parked += st.Parked
+	}
+	return left, parked, err
+}
+
 // tally counts what a run has done.
 type tally struct {
 	started time.Time
 	ended   chan struct{}
 	settled atomic.Int64
+	parked  atomic.Int64 // left when the run ended
 
 	mu   sync.Mutex
 	sent receipts
@@ -192,9 +205,10 @@ func (a *app) printTally(t *tally) error {
 		Earlier    int64               `json:"done_before"`
 		Dead       int                 `json:"dead_lettered"`
 		ByCode     map[report.Code]int `json:"dead_by_code"`
+		Parked     int64               `json:"parked"`
 		Seconds    float64             `json:"seconds"`
 	}{
-		t.of[consumer.Succeeded], t.of[consumer.Duplicate] + int(t.sent.Duplicate), t.sent.Done, t.of[consumer.Buried], t.dead,
+		t.of[consumer.Succeeded], t.of[consumer.Duplicate] + int(t.sent.Duplicate), t.sent.Done, t.of[consumer.Buried], t.dead, t.parked.Load(),
 		math.Round(time.Since(t.started).Seconds()*10) / 10,
 	}
 	if a.json {
@@ -217,6 +231,9 @@ func (a *app) printTally(t *tally) error {
 		for _, code := range codes {
 			w.row("  "+string(code), fmt.Sprint(t.dead[code]))
 		}
+		if out.Parked > 0 {
+			w.row("parked", fmt.Sprint(out.Parked))
+		}
 		w.row("seconds", fmt.Sprint(out.Seconds))
 		if err := w.flush(); err != nil {
 			return err
@@ -227,12 +244,16 @@ func (a *app) printTally(t *tally) error {
 			next.row("guyline dlq ls", "why they are dead")
 			next.row("guyline dlq replay --all", "when the cause is repaired, send them back")
 		}
+		if out.Parked > 0 {
+			next.row("guyline status", "which upstream is down")
+			next.row("guyline run --drain", "later: goes on with the parked")
+		}
 		next.row("guyline results", "what the settled reports say")
 		if err := next.flush(); err != nil {
 			return err
 		}
 	}
-	if out.Dead > 0 {
+	if out.Dead > 0 || out.Parked > 0 {
 		return errPerson
 	}
 	return nil

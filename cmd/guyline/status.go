@@ -77,6 +77,13 @@ func (a *app) printStatus(ctx context.Context, s *session, watch bool) error {
 	t.row("waiting", fmt.Sprint(c.Waiting))
 	t.row("in work", fmt.Sprint(c.InWork), "or waiting for a retry")
 	t.row("parked", fmt.Sprint(c.Parked))
+	for i, d := range c.Down {
+		if i == shownDown {
+			t.row("", "", fmt.Sprintf("and of %d other upstreams", len(c.Down)-i))
+			break
+		}
+		t.row("", fmt.Sprint(d.Parked), fmt.Sprintf("%s is down since %s: %s", d.Upstream, when(d.Since), report.Line(d.Reason, 100)))
+	}
 	t.row("done", fmt.Sprint(c.Done))
 	t.row("dead", fmt.Sprint(c.DeadTotal()), classes(c))
 	stranded := ""
@@ -114,6 +121,9 @@ func (a *app) count(ctx context.Context, s *session) (fate.Counts, error) {
 	}
 	return c, err
 }
+
+// shownDown is how many upstreams that are down are shown by name.
+const shownDown = 10
 
 func classes(c fate.Counts) string {
 	var parts []string
