@@ -13,6 +13,7 @@ type Kind string
 const (
 	AttemptFailed Kind = "attempt_failed" // an attempt failed and another will follow
 	Parked        Kind = "parked"         // an attempt failed as the upstream is down; the report waits aside, and no attempt is spent
+	Suspect       Kind = "suspect"        // a delivery ended without a verdict, as if it had taken its worker down; the report is tried alone
 	Death         Kind = "death"          // a dead letter was put
 	Replay        Kind = "replay"         // an operator sent a letter back to the queue
 	Discard       Kind = "discard"        // an operator gave a report up
@@ -57,13 +58,17 @@ type Event struct {
 }
 
 // attempt reports whether the event is one of an attempt that failed, and changed no fate.
-func (e Event) attempt() bool { return e.Kind == AttemptFailed || e.Kind == Parked }
+func (e Event) attempt() bool {
+	return e.Kind == AttemptFailed || e.Kind == Parked || e.Kind == Suspect
+}
 
 // ID names the fact that the event records; it is its Nats-Msg-Id.
 func (e Event) ID() string {
 	switch e.Kind {
 	case AttemptFailed, Parked:
 		return fmt.Sprintf("attempt:%s:%s:%d:%d", e.Key, e.Stream, e.Sequence, e.Delivery)
+	case Suspect:
+		return fmt.Sprintf("suspect:%s:%s:%d:%d", e.Key, e.Stream, e.Sequence, e.Delivery)
 	case Death:
 		id := fmt.Sprintf("death:%s:%s:%d", e.Key, e.Stream, e.Sequence)
 		if e.Corrects {

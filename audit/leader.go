@@ -78,6 +78,32 @@ func (t *Trail) FirstFailure(ctx context.Context, site report.Token, key report.
 	return time.Time{}, ErrNotFound
 }
 
+// Failed reports whether the trail has recorded that a delivery of a message ended with a failed attempt.
+func (t *Trail) Failed(ctx context.Context, site report.Token, key report.Key, stream string, sequence, delivery uint64) (bool, error) {
+	for e, err := range t.events(ctx, site, key) {
+		if err != nil {
+			return false, err
+		}
+		if (e.Kind == AttemptFailed || e.Kind == Parked) && e.Stream == stream && e.Sequence == sequence && e.Delivery == delivery {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Suspected lists the workers that have tried a report alone since it was published, in order.
+func (t *Trail) Suspected(ctx context.Context, site report.Token, key report.Key, published time.Time) (workers []string, err error) {
+	for e, err := range t.events(ctx, site, key) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Kind == Suspect && !e.Time.Before(published) {
+			workers = append(workers, e.Worker)
+		}
+	}
+	return workers, nil
+}
+
 // Died reports whether the trail has recorded the death of this very message: same place and time of publication.
 func (t *Trail) Died(ctx context.Context, site report.Token, key report.Key, stream string, sequence uint64, published time.Time) (bool, error) {
 	for e, err := range t.events(ctx, site, key) {

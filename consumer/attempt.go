@@ -14,7 +14,8 @@ var errTimedOut = errors.New("the attempt's time is over")
 
 // attempt runs the handler once under its time-out and returns a checked result or an error. A panic is an error, and so is
 // a handler that does not return.
-func (c *Consumer) attempt(d *delivery) (report.Result, error) {
+func (c *Consumer) attempt(d *delivery, n int) (report.Result, error) {
+	defer c.inflight.begin(d, n)()
 	ctx, cancel := context.WithTimeoutCause(c.running, c.cfg.AttemptTimeout, errTimedOut)
 	defer cancel()
 	var (

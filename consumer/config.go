@@ -30,6 +30,9 @@ type Config struct {
 	Worker         string        // name of this process in letters and ledger, like host/4711
 	Version        string        // of the program, for letters
 
+	// InFlight is a file that names the attempts which run now, for a server that dies with its worker; empty: none. One process at a time.
+	InFlight string
+
 	// Observe, if set, is called once for every delivery, whatever became of it, from many goroutines.
 	Observe func(Outcome)
 }

@@ -67,7 +67,10 @@ type Consumer struct {
 	hand  hand
 	gate  gate
 	down  outages
-	stuck atomic.Int64 // handlers that outlived their time-out
+
+	alone    atomic.Bool // a suspect report is tried alone, or waits for that
+	inflight *inflight
+	stuck    atomic.Int64 // handlers that outlived their time-out
 
 	stopping context.Context // ends when intake must stop
 	running  context.Context // ends when running attempts are cut
@@ -107,6 +110,9 @@ func Open(ctx context.Context, js jetstream.JetStream, h Handler, cfg Config, lo
 		cfg: cfg, handler: h, log: log, js: js,
 		queues: queues, ledger: ledger, sites: sites, trail: trail, letters: dlq.New(js, queues, ledger, trail, cfg.ReplayMax),
 		slots: semaphore.NewWeighted(int64(cfg.Workers)),
+	}
+	if c.inflight, err = openInflight(ctx, cfg.InFlight, queues); err != nil {
+		return nil, err
 	}
 	c.running, c.cut = context.WithCancel(context.Background())
 	return c, nil
@@ -161,6 +167,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	endBeats()
 	beats.Wait()
 	c.flush()
+	c.inflight.close()
 	return cmp.Or(failed[0], failed[1], stuck)
 }
 

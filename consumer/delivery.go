@@ -21,6 +21,8 @@ type delivery struct {
 	count uint64 // how often the server has delivered this message, from 1
 	log   *slog.Logger
 
+	forgotten int // attempts that are not in the count, see inflight.go
+
 	ackWait time.Duration
 	mu      sync.Mutex
 	beatAt  time.Time // when the server last knew that somebody works on it
@@ -43,6 +45,7 @@ func (c *Consumer) start(msg *nats.Msg, since time.Time, release func()) {
 		Message: stream.Read(ref, msg.Subject, msg.Header, msg.Data, meta.Timestamp),
 		msg:     msg, nc: c.js.Conn(), count: meta.NumDelivered, ackWait: c.cfg.Queues.AckWait, beatAt: since,
 	}
+	d.forgotten = c.inflight.forgotten(ref, d.Key, d.attempt(c.cfg.Queues.MaxAttempts))
 	d.log = c.log.With("site", d.Event.SiteID, "key", d.Key.Short())
 	c.hand.add(d)
 	c.work.Go(func() {
@@ -58,9 +61,9 @@ func (c *Consumer) start(msg *nats.Msg, since time.Time, release func()) {
 }
 
 // attempt is the number of the attempt that this delivery is for, from 1: what was spent before it was handed
-// back, which is less than max, and the deliveries since.
-func (d *delivery) attempt(max int) int {
-	return int(d.count) + min(d.Carried.Attempts, max-1)
+// back, which is less than most, and the deliveries since, of which the server may have forgotten the last.
+func (d *delivery) attempt(most int) int {
+	return int(d.count) + d.forgotten + min(d.Carried.Attempts, most-1)
 }
 
 // again reports whether somebody may have had this message before.

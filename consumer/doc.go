@@ -7,12 +7,15 @@
 //	3   ledger check, before any work: done means ack, the stored result is the answer
 //	3b  a letter about this very message exists: its burial was cut short, finish it
 //	4   a carried verdict: 7c. An unknown site: 7c. More deliveries than attempts: 7c, without running it
+//	4b  the last delivery ended without a verdict: the report is tried alone in its process
+//	4c  its upstream is down and another report probes it: 7e
 //	5   run the handler under a time-out; a panic is an error
-//	6   judge: commit, retry or bury, by a pure function of error and attempt
+//	6   judge: commit, retry, park or bury, by a pure function of error and attempt
 //	7a  commit: write the ledger entry by compare-and-set, then ack
 //	7b  retry: NAK with a delay
 //	7c  bury: put the letter, record the death, wait for both, then TERM
 //	7d  being stopped is not failing: hand the report back, no attempt is spent
+//	7e  an upstream that is down is not the report's failing: park it for a while, no attempt is spent
 //
 // The ledger write is the commit. Whatever is lost after it, the next delivery finds the entry in row 3 and acks.
 // A letter or a death that cannot be written is not let go: the message stays in hand, intake

@@ -3,6 +3,7 @@ package consumer
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/guyline/guyline/report"
@@ -81,10 +82,11 @@ func unknownSite(m stream.Message, at time.Time) stream.Verdict {
 	}
 }
 
-// abandoned is the verdict on a report whose every delivery ended without one.
-func abandoned(deliveries int, at time.Time) stream.Verdict {
-	return stream.Verdict{
-		Class: report.ClassAbandoned, Code: report.CodeAbandoned, FailedAt: at,
-		Reason: fmt.Sprintf("abandoned: %d deliveries ended without a verdict, as if the worker had died each time", deliveries),
+// abandoned is the verdict on a report whose every delivery ended without one. workers are those that have tried it alone.
+func abandoned(deliveries int, workers []string, at time.Time) stream.Verdict {
+	reason := fmt.Sprintf("abandoned: %d deliveries ended without a verdict, as if the worker had died each time", deliveries)
+	if len(workers) > 0 {
+		reason += "; tried alone by " + strings.Join(workers, ", ")
 	}
+	return stream.Verdict{Class: report.ClassAbandoned, Code: report.CodeAbandoned, FailedAt: at, Reason: report.Clean(reason)}
 }

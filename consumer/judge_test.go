@@ -134,7 +134,9 @@ func TestVerdicts(t *testing.T) {
 			Reason: `invalid event: site_id "A:B" contains ':'`, FailedAt: at}},
 		"unknown site": {unknownSite(unknown, at), stream.Verdict{Class: report.ClassPoison, Code: report.CodeUnknownSite,
 			Reason: "site TWR-1 is not in the registry", FailedAt: at}},
-		"abandoned": {abandoned(4, at), stream.Verdict{Class: report.ClassAbandoned, Code: report.CodeAbandoned, FailedAt: at,
+		"abandoned, alone": {abandoned(4, []string{"a/1", "b/2"}, at), stream.Verdict{Class: report.ClassAbandoned, Code: report.CodeAbandoned, FailedAt: at,
+			Reason: "abandoned: 4 deliveries ended without a verdict, as if the worker had died each time; tried alone by a/1, b/2"}},
+		"abandoned": {abandoned(4, nil, at), stream.Verdict{Class: report.ClassAbandoned, Code: report.CodeAbandoned, FailedAt: at,
 			Reason: "abandoned: 4 deliveries ended without a verdict, as if the worker had died each time"}},
 	} {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/guyline/guyline/stream"
 )
 
-// closed is row 4b: it reports whether the report's upstream is down and somebody else probes it, and what is known of that.
+// closed is row 4c: it reports whether the report's upstream is down and somebody else probes it, and what is known of that.
 func (c *Consumer) closed(d *delivery) (stream.Parking, bool) {
 	if !c.mayPark(d) {
 		return stream.Parking{}, false

@@ -54,15 +54,24 @@ func (c *Consumer) process(d *delivery) Outcome {
 		return c.bury(d, n-1, unknownSite(d.Message, time.Now()))
 	}
 	if n > max {
-		return c.bury(d, max, abandoned(max, time.Now()))
+		return c.bury(d, max, c.abandoned(d.Message))
 	}
 	c.did("4 admitted")
 
-	if why, closed := c.closed(d); closed { // 4b
-		return c.park(d, n-1, why)
-	}
 	for {
-		result, err := c.attempt(d) // 5
+		leave, ok, err := c.enter(d, n) // 4b
+		if err != nil {
+			return c.letGo(d, n, err)
+		}
+		if !ok {
+			return c.handBack(d, n-1, nil)
+		}
+		if why, closed := c.closed(d); closed { // 4c
+			leave()
+			return c.park(d, n-1, why)
+		}
+		result, err := c.attempt(d, n) // 5
+		leave()
 		c.did("5 attempted")
 		switch j := judge(err, n, max, c.aside(d, n, err), c.cfg.Backoff, rand.Float64); j.step { // 6
 		case commit:

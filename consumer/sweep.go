@@ -207,7 +207,7 @@ func (w *watch) candidates(ctx context.Context, upTo uint64) ([]stream.Message, 
 // buryOrphan takes a message that nobody will ever receive through rows 2, 3, 3b and 7c, and deletes it. It
 // tries once: what is refused is left for the next round.
 func (c *Consumer) buryOrphan(ctx context.Context, m stream.Message) error {
-	verdict, attempts := abandoned(c.cfg.Queues.MaxAttempts, time.Now()), c.cfg.Queues.MaxAttempts
+	verdict, attempts := c.abandoned(m), c.cfg.Queues.MaxAttempts
 	switch {
 	case m.Carried.Verdict != nil:
 		verdict, attempts = *m.Carried.Verdict, m.Carried.Attempts

@@ -50,7 +50,9 @@ func (w *world) run(k *worker) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	k.stop = cancel
+	w.mu.Lock()
 	w.workers = append(w.workers, k)
+	w.mu.Unlock()
 	go func() {
 		defer close(k.returned)
 		k.err = k.Run(ctx)
@@ -59,6 +61,13 @@ func (w *world) run(k *worker) {
 		k.stop()
 		<-k.returned
 	})
+}
+
+// newest is the worker that was started last.
+func (w *world) newest() *worker {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.workers[len(w.workers)-1]
 }
 
 // end stops a worker, waits for its Run and returns what that returned.

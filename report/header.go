@@ -26,6 +26,7 @@ const (
 	HeaderReopened       = "Guyline-Reopened"
 	HeaderUpstream       = "Guyline-Upstream"
 	HeaderParkedSince    = "Guyline-Parked-Since"
+	HeaderSuspect        = "Guyline-Suspect"
 	HeaderWorker         = "Guyline-Worker"
 	HeaderVersion        = "Guyline-Version"
 	HeadersDropped       = "Guyline-Headers-Dropped"

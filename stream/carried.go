@@ -19,6 +19,7 @@ type Carried struct {
 	Attempts      int    // attempts already spent
 	StandsFor     Ref    // the message that was in hand when this copy was made; zero on a replay
 	Verdict       *Verdict
+	Suspect       bool     // a delivery of it ended without a verdict, as if it had taken its worker down
 	Parking       *Parking // set if the report is, or was last, parked
 }
 
@@ -49,6 +50,9 @@ func (c Carried) write(h nats.Header) {
 		set(h, report.HeaderStream, c.StandsFor.Stream)
 		set(h, report.HeaderStreamSequence, number(c.StandsFor.Sequence))
 	}
+	if c.Suspect {
+		h.Set(report.HeaderSuspect, "true")
+	}
 	if p := c.Parking; p != nil {
 		set(h, report.HeaderParkedSince, report.FormatTime(p.Since))
 		set(h, report.HeaderUpstream, report.Line(p.Upstream, report.MaxHeaderValue))
@@ -71,6 +75,7 @@ func readCarried(h nats.Header) Carried {
 		ReplayOf:      count(h.Get(report.HeaderReplayOf)),
 		Reopened:      count(h.Get(report.HeaderReopened)),
 		Attempts:      int(count(h.Get(report.HeaderAttempts))),
+		Suspect:       h.Get(report.HeaderSuspect) == "true",
 	}
 	if s := h.Get(report.HeaderStream); s == Reports || s == Requeued {
 		c.StandsFor = Ref{s, count(h.Get(report.HeaderStreamSequence))}

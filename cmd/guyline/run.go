@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -85,6 +86,9 @@ func (a *app) run(ctx context.Context, list string, drain bool) error {
 func (a *app) work(ctx context.Context, s *session, h consumer.Handler, t *tally, drain bool) error {
 	cfg := a.cfg.Consumer(version)
 	cfg.Observe = t.observe
+	if s.store != nil && !s.store.Remote() {
+		cfg.InFlight = filepath.Join(a.cfg.DataDir, "inflight")
+	}
 	c, err := consumer.Open(ctx, s.js, h, cfg, a.log)
 	if err != nil {
 		return err

@@ -1,0 +1,94 @@
+package consumer
+
+import (
+	"context"
+	"time"
+
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/stream"
+)
+
+// A report may take its worker down, and then everything that is in the process's hand is charged an attempt, too. A report whose last
+// delivery ended without a verdict is a suspect: it is tried alone, so that innocent reports are not charged a second time.
+
+// enter is row 4b: it lets the report's attempt begin, and returns what must be called when that is over. A suspect first waits until it
+// owns every slot of the process: then nothing else is in hand and no pull is open. enter returns false if the report has to be
+// handed back: another suspect waits to be alone, or is.
+func (c *Consumer) enter(d *delivery, n int) (leave func(), ok bool, err error) {
+	suspect, err := c.isSuspect(d)
+	if err != nil {
+		return nil, false, err
+	}
+	d.Carried.Suspect = suspect // also in a copy that is handed back
+	if !suspect {
+		return func() {}, true, nil
+	}
+	if !c.alone.CompareAndSwap(false, true) {
+		return nil, false, nil
+	}
+	others := int64(c.cfg.Workers - 1)
+	wait, cancel := context.WithTimeout(c.stopping, c.cfg.AttemptTimeout+c.handlerGrace()+longestPull)
+	defer cancel()
+	if err := c.slots.Acquire(wait, others); err != nil {
+		others = 0
+	}
+	leave = func() {
+		c.slots.Release(others)
+		c.alone.Store(false)
+	}
+	switch {
+	case c.stopping.Err() != nil, d.lost():
+		leave()
+		return nil, false, nil
+	case others == 0 && c.cfg.Workers > 1: // a handler that ignores its context keeps a slot
+		d.log.Warn("a suspect report is not tried alone: another handler does not return")
+	}
+	ctx, done := context.WithTimeout(context.Background(), requestTimeout)
+	defer done()
+	err = c.trail.Append(ctx, audit.Event{ // waited for, once: should it take this worker down, the trail names it
+		Time: time.Now().UTC(), Kind: audit.Suspect, Key: d.Key, SiteID: d.Event.SiteID, Worker: c.cfg.Worker, Attempt: n,
+		Reason: "the last delivery ended without a verdict, as if its worker had died; tried alone",
+		Stream: d.Ref.Stream, Sequence: d.Ref.Sequence, Delivery: d.count,
+	})
+	if err != nil {
+		d.log.Warn("suspicion not recorded", "err", err)
+	}
+	d.log.Warn("report_suspected", "attempt", n, "deliveries", d.count)
+	return leave, true, nil
+}
+
+// abandoned is the verdict on a report that no delivery is left for. It names the workers that tried it alone, if the trail can be read.
+func (c *Consumer) abandoned(m stream.Message) stream.Verdict {
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	workers, err := c.trail.Suspected(ctx, m.Site, m.Key, m.PublishedAt)
+	if err != nil {
+		c.log.Warn("whose workers an abandoned report took down is not known", "key", m.Key.Short(), "err", err)
+	}
+	return abandoned(c.cfg.Queues.MaxAttempts, workers, time.Now())
+}
+
+// secondLook is how long a failed attempt's record may be on its way when the next delivery arrives.
+const secondLook = 200 * time.Millisecond
+
+// isSuspect reports whether the last delivery of the report ended without a verdict: it was not the first, and the trail does not say that
+// it failed. If that record was lost, an innocent report is tried alone.
+func (c *Consumer) isSuspect(d *delivery) (bool, error) {
+	if d.count == 1 {
+		return d.Carried.Suspect, nil
+	}
+	for look := 1; ; look++ {
+		var failed bool
+		err := c.persist(d, "look-up in the audit trail", func(ctx context.Context) (err error) {
+			failed, err = c.trail.Failed(ctx, d.Site, d.Key, d.Ref.Stream, d.Ref.Sequence, d.count-1)
+			return err
+		})
+		if failed || err != nil || look == 2 {
+			return !failed, err
+		}
+		select {
+		case <-time.After(secondLook):
+		case <-c.stopping.Done():
+		}
+	}
+}

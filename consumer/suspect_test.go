@@ -1,0 +1,78 @@
+package consumer
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/internal/invariant"
+	"github.com/guyline/guyline/internal/natstest"
+	"github.com/guyline/guyline/report"
+)
+
+// A report takes its worker down at every attempt. Those that are in work beside it are charged once: afterwards it is tried alone.
+func TestWorkerKiller(t *testing.T) {
+	t.Parallel()
+	neighbours := []string{"A", "B", "C"}
+	var (
+		w       *world
+		beside  atomic.Int64 // attempts that run now
+		crowded atomic.Int64 // kills with others in work
+	)
+	started := make(chan string, 16)
+	kill := func(ctx context.Context) (report.Result, error) {
+		if len(started) == 0 { // the first time it waits for its neighbours
+			for range neighbours {
+				<-started
+			}
+		}
+		if beside.Load() > 0 {
+			crowded.Add(1)
+		}
+		w.newest().nc.Close()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	first := func(ctx context.Context) (report.Result, error) {
+		beside.Add(1)
+		defer beside.Add(-1)
+		started <- ""
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	w = newWorld(t, quick(), script{"A": {first, succeed}, "B": {first, succeed}, "C": {first, succeed}})
+	var kills atomic.Int64
+	w.script["K"] = times(4, func(ctx context.Context) (report.Result, error) {
+		if kills.Add(1) > 1 {
+			started <- ""
+		}
+		return kill(ctx)
+	})
+	w.publish(append([]string{"K"}, neighbours...)...)
+	for n := 1; n <= 4; n++ {
+		k := w.start(func(k *worker) { k.cfg.Worker = fmt.Sprint("killed-", n) })
+		natstest.Eventually(t, "the report to take its worker down", k.nc.IsClosed)
+		k.Cut()
+		k.end()
+	}
+	w.start()
+	w.check(invariant.Tally{Done: 3, Dead: 1})
+	if n := crowded.Load(); n != 1 {
+		t.Errorf("it took others down %d times, want once", n)
+	}
+	for _, site := range neighbours {
+		if got := w.entry(site).Attempts; got != 2 {
+			t.Errorf("%s took %d attempts, want 2", site, got)
+		}
+	}
+	l := w.letter("K")
+	if l.Class != report.ClassAbandoned || l.Attempts != 4 || !strings.HasSuffix(l.Reason, "; tried alone by killed-2, killed-3, killed-4") {
+		t.Errorf("the letter says %s after %d attempts, %q", l.Class, l.Attempts, l.Reason)
+	}
+	if got := w.events(l.Key, audit.Suspect); len(got) != 3 {
+		t.Errorf("the trail: %+v", got)
+	}
+}
