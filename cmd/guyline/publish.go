@@ -101,7 +101,7 @@ func (p publication) Close() {
 	}
 }
 
-var errInterrupted = errors.New("interrupted while the list was read; nothing was published")
+var errInterrupted = errors.New("interrupted while the list was read; nothing was done")
 
 // openList checks every row of a file. Standard input is spooled to a temporary file first, so that it can be read twice.
 func (a *app) openList(ctx context.Context, name string, skipBad bool) (_ publication, err error) {
