@@ -31,8 +31,8 @@ const (
 // and the letters as a whole, and what it keeps in memory grows with the list alone.
 //
 // The first look asks any replica, in the order of the flow. Who is found done is done. All others are looked at again, and
-// that look's answer is given: through the leader, but for a report in the publishers' queue that has no letter, where
-// the leader is asked for the ledger and the letter alone. A report that is unknown now has moved against the flow, as a replay
+// that look's answer is given. It asks the leader, report by report; only what is seen in the publishers' queue, has no letter and is not
+// settled, is called waiting without that. A report that is unknown now has moved against the flow, as a replay
 // does, if an earlier look or the audit trail knows it; it is looked at again, up to six times in all.
 //
 // Something unreadable in the ledger or the trail makes its report unknown, with a reason. progress is told what is being
@@ -101,8 +101,11 @@ func (r *round) first(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if i, ok := r.at[l.Key]; ok && r.out[i].Fate == Unknown {
-			r.out[i] = dead(l)
+		if i, ok := r.at[l.Key]; ok {
+			if r.out[i].Fate == Unknown {
+				r.out[i] = dead(l)
+			}
+			r.out[i].letter = true
 		}
 		n++
 		r.progress("reading the letters", n, 0)
@@ -158,11 +161,7 @@ func (r *round) discarded(ctx context.Context) error {
 func (r *round) known(ctx context.Context, open []int, do func(int) error) error {
 	for low := 0; low < len(open); low += chunk {
 		some := open[low:min(low+chunk, len(open))]
-		refs := make([]report.Ref, len(some))
-		for n, i := range some {
-			refs[n] = r.refs[i]
-		}
-		known, err := r.f.trail.Known(ctx, refs)
+		known, err := r.f.trail.Known(ctx, r.some(some))
 		if err != nil {
 			return err
 		}
@@ -189,16 +188,17 @@ func (r *round) again(ctx context.Context, open []int) (lost []int, err error) {
 			glimpses[g.Key] = g
 		}
 	}
-	var unknown []int
-	err = each(ctx, open, func(i int) (Standing, error) {
-		if g, ok := glimpses[r.refs[i].Key]; ok {
-			return r.glimpsed(ctx, r.refs[i], g)
+	var queued, others, unknown []int
+	for _, i := range open {
+		if _, ok := glimpses[r.refs[i].Key]; ok && !r.out[i].letter {
+			queued = append(queued, i)
+		} else {
+			others = append(others, i)
 		}
-		m, err := r.f.queues.Copy(ctx, r.refs[i].Site, r.refs[i].Key)
-		return standing(r.f.look(ctx, r.refs[i].Site, r.refs[i].Key, m, err))
-	}, func(n, i int, now Standing) {
+	}
+	found := func(n, i int, now Standing) {
 		before := r.out[i]
-		now.moved = before.moved || before.Fate != now.Fate
+		now.moved, now.letter = before.moved || before.Fate != now.Fate, before.letter
 		r.out[i] = now
 		switch {
 		case now.Fate != Unknown || now.Reason != "":
@@ -208,7 +208,17 @@ func (r *round) again(ctx context.Context, open []int) (lost []int, err error) {
 			unknown = append(unknown, i)
 		}
 		r.progress("looking again", n, len(open))
-	})
+	}
+	if err := r.waiting(ctx, queued, glimpses, found); err != nil {
+		return nil, err
+	}
+	err = each(ctx, others, func(i int) (Standing, error) {
+		if g, ok := glimpses[r.refs[i].Key]; ok {
+			return r.glimpsed(ctx, r.refs[i], g)
+		}
+		m, err := r.f.queues.Copy(ctx, r.refs[i].Site, r.refs[i].Key)
+		return standing(r.f.look(ctx, r.refs[i].Site, r.refs[i].Key, m, err))
+	}, func(n, i int, now Standing) { found(len(queued)+n, i, now) })
 	if err != nil {
 		return nil, err
 	}
@@ -218,25 +228,41 @@ func (r *round) again(ctx context.Context, open []int) (lost []int, err error) {
 	})
 }
 
-// glimpsed looks at a report of which a glimpse was had in REPORTS. Where a letter contradicts, the leader is asked for the message.
-func (r *round) glimpsed(ctx context.Context, ref report.Ref, g stream.Glimpse) (Standing, error) {
-	_, err := r.f.letters.Current(ctx, ref.Site, ref.Key)
-	if err == nil {
-		m, err := r.f.queues.Submitted(ctx, g)
-		if errors.Is(err, jsapi.ErrNotFound) {
-			m, err = r.f.queues.Copy(ctx, ref.Site, ref.Key)
+// waiting is the second look at reports that were seen in the publishers' queue just now and that had no letter before.
+func (r *round) waiting(ctx context.Context, queued []int, glimpses map[report.Key]stream.Glimpse, found func(n, i int, now Standing)) error {
+	for low := 0; low < len(queued); low += chunk {
+		some := queued[low:min(low+chunk, len(queued))]
+		entries, err := r.f.ledger.LookupMany(ctx, r.some(some))
+		if err != nil {
+			return err
 		}
-		return standing(r.f.look(ctx, ref.Site, ref.Key, m, err))
+		for n, i := range some {
+			key := r.refs[i].Key
+			now := Standing{Fate: Waiting, Due: glimpses[key].Due}
+			if e := entries[key]; e.State == keyvalue.Done {
+				now.Fate, now.Since = Done, e.Time
+			}
+			found(low+n+1, i, now)
+		}
 	}
-	if !errors.Is(err, dlq.ErrNotFound) {
-		return Standing{}, err
+	return nil
+}
+
+// some are the references of the reports with these indexes.
+func (r *round) some(indexes []int) []report.Ref {
+	refs := make([]report.Ref, len(indexes))
+	for n, i := range indexes {
+		refs[n] = r.refs[i]
 	}
-	e, err := r.f.ledger.LookupLeader(ctx, ref.Site, ref.Key)
-	switch {
-	case errors.Is(err, keyvalue.ErrNotFound), err == nil && e.State != keyvalue.Done:
-		return Standing{Fate: Waiting, Due: g.Due}, nil
-	case err != nil:
-		return standing(Answer{}, err)
+	return refs
+}
+
+// glimpsed is the second look at a report of which a glimpse was had in REPORTS, and that something else contradicts: the leader is
+// asked for the message too.
+func (r *round) glimpsed(ctx context.Context, ref report.Ref, g stream.Glimpse) (Standing, error) {
+	m, err := r.f.queues.Submitted(ctx, g)
+	if errors.Is(err, jsapi.ErrNotFound) {
+		m, err = r.f.queues.Copy(ctx, ref.Site, ref.Key)
 	}
-	return Standing{Fate: Done, Since: e.Time, Due: g.Due}, nil
+	return standing(r.f.look(ctx, ref.Site, ref.Key, m, err))
 }
