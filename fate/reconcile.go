@@ -38,7 +38,10 @@ const (
 // Something unreadable in the ledger or the trail makes its report unknown, with a reason. progress is told what is being
 // read, and how much of how much has been; it is called from one goroutine at a time.
 func (f *Finder) Reconcile(ctx context.Context, refs []report.Ref, progress func(what string, n, total int)) (Reconciliation, error) {
-	r := &round{f: f, refs: refs, at: make(map[report.Key]int, len(refs)), out: make([]Standing, len(refs)), progress: progress}
+	r := &round{
+		f: f, refs: refs, at: make(map[report.Key]int, len(refs)), progress: progress,
+		out: make([]Standing, len(refs)), letter: make([]bool, len(refs)), moved: make([]bool, len(refs)),
+	}
 	for i, ref := range refs {
 		if _, twice := r.at[ref.Key]; twice {
 			return Reconciliation{}, fmt.Errorf("reconcile: %s is in the list twice", ref.Key.Short())
@@ -61,8 +64,8 @@ func (f *Finder) Reconcile(ctx context.Context, refs []report.Ref, progress func
 		}
 	}
 	out := Reconciliation{Standings: r.out}
-	for _, s := range r.out {
-		if s.moved {
+	for _, moved := range r.moved {
+		if moved {
 			out.Moved++
 		}
 	}
@@ -73,8 +76,10 @@ func (f *Finder) Reconcile(ctx context.Context, refs []report.Ref, progress func
 type round struct {
 	f        *Finder
 	refs     []report.Ref
-	at       map[report.Key]int // index in refs and out
-	out      []Standing
+	at       map[report.Key]int // index in refs, out, letter and moved
+	out      []Standing         // what the last look found
+	letter   []bool             // the first look saw one
+	moved    []bool             // a later look found another fate than an earlier one
 	progress func(what string, n, total int)
 }
 
@@ -105,7 +110,7 @@ func (r *round) first(ctx context.Context) error {
 			if r.out[i].Fate == Unknown {
 				r.out[i] = dead(l)
 			}
-			r.out[i].letter = true
+			r.letter[i] = true
 		}
 		n++
 		r.progress("reading the letters", n, 0)
@@ -190,19 +195,18 @@ func (r *round) again(ctx context.Context, open []int) (lost []int, err error) {
 	}
 	var queued, others, unknown []int
 	for _, i := range open {
-		if _, ok := glimpses[r.refs[i].Key]; ok && !r.out[i].letter {
+		if _, ok := glimpses[r.refs[i].Key]; ok && !r.letter[i] {
 			queued = append(queued, i)
 		} else {
 			others = append(others, i)
 		}
 	}
 	found := func(n, i int, now Standing) {
-		before := r.out[i]
-		now.moved, now.letter = before.moved || before.Fate != now.Fate, before.letter
+		r.moved[i] = r.moved[i] || r.out[i].Fate != now.Fate
 		r.out[i] = now
 		switch {
 		case now.Fate != Unknown || now.Reason != "":
-		case now.moved:
+		case r.moved[i]:
 			lost = append(lost, i)
 		default:
 			unknown = append(unknown, i)

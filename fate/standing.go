@@ -22,9 +22,6 @@ type Standing struct {
 	Code   report.Code // of dead, as Class
 	Reason string      // of dead and discarded; of unknown, why what is stored cannot be read
 	Actor  string      // of discarded
-
-	moved  bool // a later look found another fate than an earlier one
-	letter bool // the first look saw one
 }
 
 // standing puts an answer in few words.

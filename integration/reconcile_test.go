@@ -238,7 +238,7 @@ func TestReconcileWhileReportsMove(t *testing.T) {
 		}
 		return nil, nil
 	}, func(cfg *consumer.Config) { cfg.Workers = 16 })
-	const reports = 3000
+	const reports = 2000
 	var refs []report.Ref
 	for i := range reports {
 		site, uri := fmt.Sprintf("TWR-%d", i%50), fmt.Sprintf("s3://reports/%d", i)
