@@ -176,11 +176,12 @@ func TestReconcileIsShort(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.want(t, 0, []string{"publish", "--site", "TWR-1", "--uri", "a.pdf"})
-	list := "site_id,source_uri\nTWR-1,a.pdf\n" + strings.Repeat("TWR-1,a.pdf\n", 1001)
+	var list strings.Builder
+	list.WriteString("site_id,source_uri\nTWR-1,a.pdf\n" + strings.Repeat("TWR-1,a.pdf\n", 1001))
 	for i := range 1002 {
-		list += "TWR-2," + strings.Repeat("n", i+1) + "\n"
+		list.WriteString("TWR-2," + strings.Repeat("n", i+1) + "\n")
 	}
-	s.write(t, "a list.csv", list)
+	s.write(t, "a list.csv", list.String())
 	e := s.want(t, exitPerson, []string{"reconcile", "a list.csv"}, "1,003 reports of a list.csv", "... and so do 998 more lines\n", "\nunknown 1,002 ",
 		"... and 997 more: --json lists them\n", "`guyline publish LIST`", "waiting: `guyline status`")
 	if n := strings.Count(e.stdout, "\n"); n > 30 {
