@@ -150,7 +150,8 @@ func TestDirectErrors(t *testing.T) {
 	}
 }
 
-// send publishes a message whose header block no client library would write.
+// send publishes a message whose header block no client library would write. It returns when the server has read the message, not
+// when it is stored.
 func send(t testing.TB, srv *natstest.Server, subject, block, body string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(srv.URL(), "nats://"))
@@ -305,6 +306,7 @@ func TestLastsBesideOddHeaders(t *testing.T) {
 	for _, subject := range []string{"s.a", "s.b", "s.c", "s.d"} {
 		send(t, srv, subject, blocks[subject], "")
 	}
+	publish(t, js, "s.e") // when this is stored, all are
 	got := lasts(t, js, "s.a", "s.b", "s.c", "s.d")
 	if len(got) != 3 || got["s.a"] != 1 || got["s.b"] != 2 || got["s.d"] != 4 {
 		t.Errorf("got %v", got)
