@@ -11,5 +11,5 @@
 // read in the order in which a report flows through them, through the stream leaders, and an
 // unknown is read a second time before it is said.
 //
-// [Finder.Of] answers for one report, [Finder.Count] for all.
+// [Finder.Of] answers for one report, [Finder.Reconcile] for a list of them, and [Finder.Count] counts all.
 package fate

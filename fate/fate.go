@@ -50,24 +50,30 @@ func New(queues *stream.Queues, letters *dlq.Queue, ledger *keyvalue.Ledger, tra
 
 // Of finds the fate of one report. The site may be "*" if only the key is known.
 //
-// The publishers' queue can only be searched by reading it, one request per stored report; a report
-// that is done is found without that.
+// The publishers' queue can only be searched by reading it; a report that is done is found without that.
 func (f *Finder) Of(ctx context.Context, site report.Token, key report.Key) (Answer, error) {
 	if e, err := f.ledger.LookupLeader(ctx, site, key); err == nil && e.State == keyvalue.Done {
 		return Answer{Fate: Done, Key: key, Entry: &e}, nil
 	}
-	a, err := f.look(ctx, site, key)
+	a, err := f.lookAll(ctx, site, key)
 	if err == nil && a.Fate == Unknown {
-		a, err = f.look(ctx, site, key)
+		a, err = f.lookAll(ctx, site, key)
 	}
 	return a, err
 }
 
-// look reads every place once, in the order of the flow.
-func (f *Finder) look(ctx context.Context, site report.Token, key report.Key) (Answer, error) {
+// lookAll reads every place once, in the order of the flow.
+func (f *Finder) lookAll(ctx context.Context, site report.Token, key report.Key) (Answer, error) {
+	m, err := f.queues.Find(ctx, site, key)
+	return f.look(ctx, site, key, m, err)
+}
+
+// look reads the places that come after the queues, in the order of the flow. queued and err are what reading those said.
+func (f *Finder) look(ctx context.Context, site report.Token, key report.Key, queued stream.Message, err error) (Answer, error) {
 	a := Answer{Fate: Unknown, Key: key}
-	queued, err := f.queued(ctx, site, key)
-	if err != nil {
+	if err == nil {
+		a.Message = &queued
+	} else if !errors.Is(err, jsapi.ErrNotFound) {
 		return a, err
 	}
 	letter, err := f.letters.Current(ctx, site, key)
@@ -84,10 +90,10 @@ func (f *Finder) look(ctx context.Context, site report.Token, key report.Key) (A
 	}
 	switch {
 	case a.Entry != nil && a.Entry.State == keyvalue.Done:
-		a.Fate = Done
+		a.Fate, a.Message = Done, nil
 		return a, nil
-	case queued != nil:
-		a.Fate, a.Message, a.Parked = Waiting, queued, queued.Parked()
+	case a.Message != nil:
+		a.Fate, a.Parked = Waiting, a.Message.Parked()
 		return a, nil
 	case a.Letter != nil:
 		a.Fate = Dead
@@ -103,31 +109,6 @@ func (f *Finder) look(ctx context.Context, site report.Token, key report.Key) (A
 		a.Fate = Waiting
 	}
 	return a, nil
-}
-
-// queued finds the message that stands for a report, or nil.
-func (f *Finder) queued(ctx context.Context, site report.Token, key report.Key) (*stream.Message, error) {
-	for seq := uint64(1); ; {
-		m, err := f.queues.Next(ctx, stream.Reports, seq)
-		if errors.Is(err, jsapi.ErrNotFound) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if m.Key == key {
-			return &m, nil
-		}
-		seq = m.Ref.Sequence + 1
-	}
-	m, err := f.queues.Copy(ctx, site, key)
-	switch {
-	case errors.Is(err, jsapi.ErrNotFound):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	return &m, nil
 }
 
 // Counts is where all reports stand, at about one moment.
