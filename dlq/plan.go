@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/report"
 )
 
@@ -58,8 +59,8 @@ type PlanOptions struct {
 // asking bounds the questions to the ledger that are on their way at once.
 const asking = 64
 
-// Plan finds out what a bulk replay would do with the letters that exist now. It reads their headers, and asks the ledger's leader
-// about each. Nothing is written.
+// Plan finds out what a bulk replay would do with the letters that exist now. It reads their headers, and asks the ledger about each;
+// any replica may answer, so what has landed in this very moment may be missed: the replay itself asks the leader. Nothing is written.
 func (q *Queue) Plan(ctx context.Context, o PlanOptions) (Plan, error) {
 	found, reopened, err := q.candidates(ctx, o.Filter)
 	if err != nil {
@@ -121,10 +122,10 @@ func (q *Queue) markLanded(ctx context.Context, found []Candidate, reopened []ui
 		if running.Err() != nil {
 			break
 		}
-		g.Go(func() (err error) {
-			c := &found[i]
-			c.Landed, err = q.landed(running, Letter{Site: c.Site, Key: c.Key, Reopened: reopened[i]})
-			return err
+		g.Go(func() error {
+			e, err := q.ledger.Lookup(running, found[i].Site, found[i].Key)
+			found[i].Landed = err == nil && e.Settles(reopened[i])
+			return ignore(err, keyvalue.ErrNotFound)
 		})
 	}
 	if err := g.Wait(); err != nil {
