@@ -31,7 +31,7 @@ type Candidate struct {
 // Plan is what a bulk replay would do now.
 type Plan struct {
 	Send        []Candidate // those with a deadline first, the earliest first; then the oldest death first
-	Matched     int         // letters that the filter selects
+	Matched     int         // letters that the filter selects, those of strangers apart
 	Landed      int         // of them, the ledger says done: they are in Send, to be closed
 	Quarantined int         // of them, replayed too often: not in Send
 	Resting     int         // of them, not yet to be replayed, see [PlanOptions.Rested]: not in Send
@@ -124,8 +124,11 @@ func (q *Queue) candidates(letters iter.Seq2[Letter, error]) (found []Candidate,
 		return known[s]
 	}
 	for l, err := range letters {
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, nil, err
+		case !l.wellNamed(): // no act can be recorded; Verify finds it
+			continue
 		}
 		found = append(found, Candidate{
 			Sequence: l.Sequence, Key: l.Key, Site: report.Token(short(string(l.Site))), Class: report.Class(short(string(l.Class))),
@@ -134,6 +137,13 @@ func (q *Queue) candidates(letters iter.Seq2[Letter, error]) (found []Candidate,
 		reopened = append(reopened, l.Reopened)
 	}
 	return found, reopened, nil
+}
+
+// wellNamed reports whether the letter lies on a subject that Guyline has made.
+func (l Letter) wellNamed() bool {
+	_, key := report.ParseKey(string(l.Key))
+	_, site := l.Site.Site()
+	return key == nil && site == nil
 }
 
 func (q *Queue) markLanded(ctx context.Context, found []Candidate, reopened []uint64) error {
@@ -146,7 +156,7 @@ func (q *Queue) markLanded(ctx context.Context, found []Candidate, reopened []ui
 		g.Go(func() error {
 			e, err := q.ledger.Lookup(running, found[i].Site, found[i].Key)
 			found[i].Landed = err == nil && e.Settles(reopened[i])
-			return ignore(err, keyvalue.ErrNotFound)
+			return ignore(ignore(err, keyvalue.ErrNotFound), keyvalue.ErrUnreadable)
 		})
 	}
 	if err := g.Wait(); err != nil {

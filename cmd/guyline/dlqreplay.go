@@ -38,7 +38,7 @@ func (a *app) dlqReplayCommand() *cobra.Command {
 			"Letters that come while it runs are left alone. It can be interrupted and run again: nothing is sent twice.\n\n" +
 			"A letter whose report has been replayed GUYLINE_REPLAY_MAX times is quarantined: it is replayed by its KEY alone, with --force.\n\n" +
 			"Exit codes: 0 all went; 1 it failed or was interrupted: run it again; 3 most of the canary did not land, or letters\n" +
-			"stay because they are quarantined, or because another copy of their report is in the queue.",
+			"stay because they are quarantined, another copy of their report is in the queue, or ledger or trail cannot be read.",
 		Example: "  guyline dlq replay --code connection --dry-run\n" +
 			"  guyline dlq replay --code connection --canary 20 --rate 200 --reason \"portal is back\"",
 		RunE: func(cmd *cobra.Command, keys []string) error {
@@ -151,6 +151,7 @@ func (a *app) runReplay(ctx context.Context, plan dlq.Plan, f replayFlags) error
 		if err := a.needWorker(ctx, s); err != nil {
 			return err
 		}
+		a.say("a canary of %d goes first, and is waited for", f.canary)
 	}
 	bar := a.startProgress("replaying", int64(len(plan.Send)))
 	defer bar.end()
@@ -174,7 +175,7 @@ func (a *app) runReplay(ctx context.Context, plan dlq.Plan, f replayFlags) error
 	case tally.Stopped != "":
 		a.say("stopped: %s", tally.Stopped)
 		return errPerson
-	case plan.Quarantined+tally.ByOutcome[dlq.Quarantined]+tally.ByOutcome[dlq.Busy] > 0:
+	case plan.Quarantined+tally.ByOutcome[dlq.Quarantined]+tally.ByOutcome[dlq.Busy]+tally.ByOutcome[dlq.Unreadable] > 0:
 		return errPerson
 	}
 	return nil

@@ -65,7 +65,7 @@ func TestReplayCanaryStops(t *testing.T) {
 	y.dead(t, 20)
 	y.work(t, diesAgain)
 	e := y.want(t, exitPerson, []string{"dlq", "replay", "--all", "--yes", "--canary", "3"}, "replayed 3 in the queue again\ncanary 0 of 3 have landed\nleft 17 not begun\n")
-	if want := "stopped: most of the canary did not land: 3 of 3 died again (3 x forbidden)\n"; e.stderr != want {
+	if want := "a canary of 3 goes first, and is waited for\nstopped: most of the canary did not land: 3 of 3 died again (3 x forbidden)\n"; e.stderr != want {
 		t.Errorf("it says %q, want %q", e.stderr, want)
 	}
 	y.want(t, exitPerson, []string{"dlq", "replay", "--all", "--yes", "--canary", "3", "--json"},
