@@ -87,7 +87,7 @@ func (a *app) printAnswer(f fate.Answer) error {
 			t.row("parked", "it is put back into the queue later")
 		}
 	case fate.Dead:
-		letterRows(t, *f.Letter)
+		letterRows(t, *f.Letter, f.Quarantined)
 	case fate.Discarded:
 		t.row("by", f.Discarded.Actor)
 		t.row("at", when(f.Discarded.Time))
