@@ -3,6 +3,7 @@ package dlq
 import (
 	"cmp"
 	"context"
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -36,6 +37,10 @@ type Groups struct {
 
 // Group counts the selected letters by class, code, upstream and [Pattern] of the reason. It reads headers only.
 func (q *Queue) Group(ctx context.Context, f Filter) (Groups, error) {
+	return group(q.List(ctx, f), MaxGroups)
+}
+
+func group(letters iter.Seq2[Letter, error], most int) (Groups, error) {
 	type cause struct {
 		class    report.Class
 		code     report.Code
@@ -44,7 +49,7 @@ func (q *Queue) Group(ctx context.Context, f Filter) (Groups, error) {
 	}
 	var out Groups
 	groups := map[cause]*Group{}
-	for l, err := range q.List(ctx, f) {
+	for l, err := range letters {
 		if err != nil {
 			return out, err
 		}
@@ -52,7 +57,7 @@ func (q *Queue) Group(ctx context.Context, f Filter) (Groups, error) {
 		c := cause{l.Class, l.Code, l.Upstream, Pattern(l.Reason)}
 		g := groups[c]
 		if g == nil {
-			if len(groups) == MaxGroups {
+			if len(groups) == most {
 				out.Others++
 				continue
 			}

@@ -145,3 +145,12 @@ func (u *Urgent[T]) All() iter.Seq[T] {
 		}
 	}
 }
+
+// Keeps is after how long, counted from its death, the stream drops a letter by itself; 0, unless somebody has changed it, is never.
+func (q *Queue) Keeps(ctx context.Context) (time.Duration, error) {
+	s, err := q.js.Stream(ctx, Stream)
+	if err != nil {
+		return 0, fmt.Errorf("dead-letter queue: %w", err)
+	}
+	return s.CachedInfo().Config.MaxAge, nil
+}
