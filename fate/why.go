@@ -149,7 +149,7 @@ func (k Known) lines() []Line {
 		lines = append(lines, Line{Time: at, What: "published"})
 	}
 	if k.Fate == Done {
-		lines = append(lines, Line{Time: k.Entry.Time, What: "committed", Attempt: k.Entry.Attempts, By: k.Entry.Worker})
+		lines = append(lines, Line{Time: k.Entry.Time, What: "committed", Attempt: k.Entry.Attempts, By: report.Line(k.Entry.Worker, report.MaxHeaderValue)})
 	}
 	return lines
 }

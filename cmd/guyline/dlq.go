@@ -46,6 +46,13 @@ func (a *app) dlqShowCommand() *cobra.Command {
 			}
 			t := newTable(a.stdout)
 			letterRows(t, l, s.letters.Quarantined(l))
+			keeps, err := s.letters.Keeps(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if keeps > 0 {
+				t.row("leaves", when(l.FailedAt.Add(keeps)), "by the age limit of "+dlq.Stream)
+			}
 			for _, name := range slices.Sorted(maps.Keys(l.Foreign)) {
 				for _, v := range l.Foreign[name] {
 					t.row(name, v)
