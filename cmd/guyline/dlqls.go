@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ func (a *app) dlqLsCommand() *cobra.Command {
 		Use:   "ls",
 		Short: "List dead letters, or with --group their causes",
 		Long: "List dead letters: the earliest deadline first, those without one last, then the oldest death.\n" +
-			"With --json and no --limit they come as they lie in the queue, the oldest death first.",
+			"With --json and no --limit they come as they lie in the queue, the oldest death first. Times are UTC.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter, err := flags.filter()
@@ -66,8 +67,20 @@ func (a *app) dlqLsCommand() *cobra.Command {
 	return cmd
 }
 
-// lsFormat is a row's columns. They are fixed, so that a row can be made as soon as its letter is read.
-const lsFormat = "%-12s  %-14s  %-9s  %-16s  %8s  %7s  %-19s  %-19s  "
+// The columns are fixed, so that a row can be made as soon as its letter is read. A terminal of fewer than lsNarrow characters gets
+// those without which nothing can be done.
+const (
+	lsWide   = "%-12s  %-10s  %-9s  %-13s  %8s  %7s  %-16s  %-16s  "
+	lsSlim   = "%-12s  %-10s  %-13s  %-16s  "
+	lsNarrow = 140
+)
+
+func lsHead(width int) string {
+	if width < lsNarrow {
+		return fmt.Sprintf(lsSlim+"REASON", "KEY", "SITE", "CODE", "DUE")
+	}
+	return fmt.Sprintf(lsWide+"REASON", "KEY", "SITE", "CLASS", "CODE", "ATTEMPTS", "REPLAYS", "DIED", "DUE")
+}
 
 // lsRow is a letter's row. What is kept of 100,000 letters is their rows, so each is short.
 func lsRow(l dlq.Letter, quarantined bool, width int) string {
@@ -75,9 +88,21 @@ func lsRow(l dlq.Letter, quarantined bool, width int) string {
 	if quarantined {
 		reason = "[quarantined] " + reason
 	}
-	row := fmt.Sprintf(lsFormat, report.Line(l.Key.Short(), 12), report.Line(l.SiteID(), 128), report.Line(string(l.Class), 20), report.Line(string(l.Code), 64),
-		fmt.Sprint(l.Attempts), fmt.Sprint(l.Replays), short(l.FailedAt), short(l.Due))
+	key, site, code := report.Line(l.Key.Short(), 12), report.Line(l.SiteID(), 128), report.Line(string(l.Code), 64)
+	row := fmt.Sprintf(lsSlim, key, site, code, minute(l.Due))
+	if width >= lsNarrow {
+		row = fmt.Sprintf(lsWide, key, site, report.Line(string(l.Class), 20), code, fmt.Sprint(l.Attempts), fmt.Sprint(l.Replays),
+			minute(l.FailedAt), minute(l.Due))
+	}
 	return row + cutTo(report.Line(reason, maxLsReason), max(width-utf8.RuneCountInString(row), minLsReason))
+}
+
+// minute shows a time in few characters, in UTC.
+func minute(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04")
 }
 
 const (
@@ -117,7 +142,7 @@ func (a *app) listLetters(ctx context.Context, s *session, filter dlq.Filter, li
 	if found == 0 {
 		return 0, nil
 	}
-	return found, a.printRows(fmt.Sprintf(lsFormat+"REASON", "KEY", "SITE", "CLASS", "CODE", "ATTEMPTS", "REPLAYS", "DIED", "DUE"), &rows, found, limit)
+	return found, a.printRows(lsHead(width), &rows, found, limit)
 }
 
 func (a *app) printRows(head string, rows *dlq.Urgent[string], found, limit int) error {
@@ -199,7 +224,7 @@ func (a *app) listCauses(ctx context.Context, s *session, filter dlq.Filter, lim
 	}
 	t := newTable(a.stdout, "LETTERS", "CLASS", "CODE", "SOURCE", "FIRST DIED", "LAST DIED", "NEXT DUE", "SAMPLE", "REASON")
 	for _, g := range causes {
-		t.row(fmt.Sprint(g.Count), string(g.Class), string(g.Code), g.Upstream, short(g.First), short(g.Last), short(g.NextDue), g.Sample.Short(),
+		t.row(fmt.Sprint(g.Count), string(g.Class), string(g.Code), g.Upstream, minute(g.First), minute(g.Last), minute(g.NextDue), g.Sample.Short(),
 			report.Line(g.Reason, maxLsReason))
 	}
 	if others > 0 {

@@ -187,11 +187,13 @@ func TestNothingToFind(t *testing.T) {
 func TestRowsFit(t *testing.T) {
 	t.Parallel()
 	l := dead("TWR-1", 1, func(l *dlq.Letter) { l.Reason = strings.Repeat("ü ", 600) })
-	head := utf8.RuneCountInString(fmt.Sprintf(lsFormat, "", "", "", "", "", "", "", ""))
-	for _, tt := range []struct{ width, want int }{{1 << 10, head + maxLsReason*2/3}, {head + 50, head + 50}, {head + minLsReason, head + minLsReason}, {80, head + minLsReason}} {
-		row := lsRow(l, false, tt.width)
-		if n := utf8.RuneCountInString(row); n != tt.want && (tt.width < 1<<10 || n > tt.want) || !utf8.ValidString(row) {
-			t.Errorf("in a width of %d a row has %d characters, want %d: %q", tt.width, n, tt.want, row)
+	for width, want := range map[int]int{1 << 10: 0, 150: 150, lsNarrow: lsNarrow, lsNarrow - 1: 138, 100: 100, 80: 80, 79: 79, 40: 59 + minLsReason} {
+		row, head := lsRow(l, false, width), lsHead(width)
+		if n := utf8.RuneCountInString(row); n != want && width < 1<<10 || !utf8.ValidString(row) || len(row) > 250 {
+			t.Errorf("in a width of %d a row has %d characters, want %d: %q", width, n, want, row)
+		}
+		if strings.Index(head, "REASON") != strings.Index(row, "ü") || !strings.Contains(row, l.Key.Short()) || !strings.Contains(row, "TWR-1") {
+			t.Errorf("in a width of %d:\n%s\n%s", width, head, row)
 		}
 	}
 	for d, want := range map[time.Duration]string{24 * time.Hour: "24h", 90 * time.Minute: "1h30m", time.Minute: "1m", 1500 * time.Millisecond: "1.5s", 10 * time.Hour: "10h"} {
