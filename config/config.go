@@ -50,6 +50,7 @@ type Config struct {
 	QueueBytes    Bytes         `envconfig:"QUEUE_BYTES" default:"8GiB" allowed:"1MiB or more" desc:"the most that the publishers' queue holds; beyond it publishers are refused"`
 	Sweep         time.Duration `envconfig:"SWEEP" default:"30s" allowed:"100ms or more" desc:"how often to look for reports that the server will never deliver again"`
 	ReplayMax     int           `envconfig:"REPLAY_MAX" default:"5" allowed:"1 to 1000" desc:"how often one report may be replayed; beyond it its letter is quarantined"`
+	DueWarn       time.Duration `envconfig:"DUE_WARN" default:"24h" allowed:"0 to 8760h; 0: never" desc:"status and log lines warn of a dead letter whose report is due within so long"`
 	Replicas      int           `envconfig:"REPLICAS" default:"1" allowed:"1 to 5; 1 with the embedded store" desc:"of streams and buckets"`
 
 	FileRoot string `envconfig:"FILE_ROOT" allowed:"a directory" desc:"that no file: source may leave; empty: the working directory"`
@@ -132,6 +133,7 @@ func (c *Config) validate() error {
 		{"QUEUE_BYTES", c.QueueBytes >= 1<<20},
 		{"SWEEP", c.Sweep >= 100*time.Millisecond},
 		{"REPLAY_MAX", c.ReplayMax >= 1 && c.ReplayMax <= 1000},
+		{"DUE_WARN", c.DueWarn >= 0 && c.DueWarn <= 365*24*time.Hour},
 		{"REPLICAS", c.Replicas == 1 || c.Replicas > 1 && c.Replicas <= 5 && c.NATSURL != ""},
 		{"MAX_BYTES", c.MaxBytes >= 1 && c.MaxBytes < 1<<31},
 		{"HOST_CONCURRENCY", c.HostConcurrency >= 1 && c.HostConcurrency <= 1024},
@@ -197,7 +199,7 @@ func (c Config) Consumer(version string) consumer.Config {
 	out.Queues.Replicas, out.Queues.QueueBytes, out.Queues.Duplicates = c.Replicas, int64(c.QueueBytes), c.Duplicates
 	out.Queues.AckWait, out.Queues.MaxAttempts, out.Queues.MaxAckPending = c.AckWait, c.MaxAttempts, c.MaxAckPending
 	out.Workers, out.AttemptTimeout, out.StopGrace, out.Sweep = c.Workers, c.AttemptTimeout, c.StopGrace, c.Sweep
-	out.ReplayMax = c.ReplayMax
+	out.ReplayMax, out.DueWarn = c.ReplayMax, c.DueWarn
 	out.Backoff = report.Backoff{Base: c.BaseDelay, Max: c.MaxDelay, Jitter: c.Jitter}
 	out.Version = version
 	return out

@@ -26,6 +26,7 @@ type Config struct {
 	StopGrace      time.Duration // after a stop, before running attempts are cut
 	Sweep          time.Duration // how often to look for messages that the server will never deliver again
 	ReplayMax      int           // how often one report may be replayed before its letter is quarantined
+	DueWarn        time.Duration // a dead letter that is due within so long is logged as such; 0 = never
 	Worker         string        // name of this process in letters and ledger, like host/4711
 	Version        string        // of the program, for letters
 
@@ -34,7 +35,8 @@ type Config struct {
 }
 
 // DefaultConfig is 4 workers per CPU, 4 attempts, delays of 400 ms, 800 ms, 1.6 s ... up to 5 min, each with
-// up to 250 ms of jitter, 60 s for an attempt, 30 s AckWait, 20 s of grace, and a sweep every 30 s.
+// up to 250 ms of jitter, 60 s for an attempt, 30 s AckWait, 20 s of grace, a sweep every 30 s, and a warning of dead letters that are
+// due within 24 h.
 func DefaultConfig() Config {
 	host, err := os.Hostname()
 	if err != nil {
@@ -51,6 +53,7 @@ func DefaultConfig() Config {
 		StopGrace:      20 * time.Second,
 		Sweep:          30 * time.Second,
 		ReplayMax:      dlq.DefaultReplayMax,
+		DueWarn:        24 * time.Hour,
 		Worker:         fmt.Sprintf("%s/%d", host, os.Getpid()),
 		Version:        "dev",
 	}
@@ -71,6 +74,8 @@ func (c Config) Validate() error {
 		return errors.New("no duration may exceed 24h")
 	case c.AttemptTimeout <= 0 || c.StopGrace < 0 || c.Sweep <= 0:
 		return errors.New("the AttemptTimeout and Sweep must be above zero, StopGrace not below")
+	case c.DueWarn < 0:
+		return fmt.Errorf("the DueWarn is %v, it must not be below zero", c.DueWarn)
 	case c.ReplayMax < 1:
 		return fmt.Errorf("the ReplayMax is %d, at least 1 is needed", c.ReplayMax)
 	case c.Queues.MaxAckPending <= c.Workers:

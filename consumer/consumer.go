@@ -66,6 +66,7 @@ type Consumer struct {
 	hand  hand
 	gate  gate
 	stuck atomic.Int64 // handlers that outlived their time-out
+	due   dueWarnings
 
 	stopping context.Context // ends when intake must stop
 	running  context.Context // ends when running attempts are cut

@@ -230,6 +230,7 @@ func (c *Consumer) buryOrphan(ctx context.Context, m stream.Message) error {
 	}
 	c.log.Warn("routed_to_dlq", "site", m.Event.SiteID, "key", m.Key.Short(), "class", letter.Class, "code", letter.Code,
 		"attempt", letter.Attempts, "reason", letter.Reason, "hash", letter.Hash, "by", "sweep")
+	c.due.warn(c, letter, time.Now())
 	c.observe(Outcome{
 		Kind: Buried, Key: m.Key, SiteID: m.Event.SiteID, Attempts: letter.Attempts, Class: letter.Class, Code: letter.Code, Reason: letter.Reason,
 	})
@@ -242,13 +243,18 @@ func (c *Consumer) closeLanded(ctx context.Context, from uint64) (next uint64, e
 	for range sweptAtOnce / 10 {
 		l, err := c.letters.After(ctx, from)
 		if errors.Is(err, dlq.ErrNotFound) {
+			c.due.forget()
 			return 1, nil
 		}
 		if err != nil {
 			return from, err
 		}
-		if _, err := c.letters.Close(ctx, l, dlq.By{Actor: c.cfg.Worker, Reason: landed}); err != nil {
+		closed, err := c.letters.Close(ctx, l, dlq.By{Actor: c.cfg.Worker, Reason: landed})
+		if err != nil {
 			return from, err
+		}
+		if !closed {
+			c.due.warn(c, l, time.Now())
 		}
 		from = l.Sequence + 1
 	}

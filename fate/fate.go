@@ -3,7 +3,6 @@ package fate
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
@@ -26,13 +25,14 @@ const (
 
 // Answer is a report's fate and what it rests on.
 type Answer struct {
-	Fate      Fate
-	Key       report.Key
-	Parked    bool            // of waiting
-	Message   *stream.Message // of waiting; nil if a reprocess was cut short
-	Letter    *dlq.Letter     // of dead
-	Entry     *keyvalue.Entry // of done, or reopened
-	Discarded *audit.Event    // of discarded
+	Fate        Fate
+	Key         report.Key
+	Parked      bool            // of waiting
+	Message     *stream.Message // of waiting; nil if a reprocess was cut short
+	Letter      *dlq.Letter     // of dead; an older one may lie there while the report is waiting or done
+	Quarantined bool            // of dead: see dlq.Queue.Quarantined
+	Entry       *keyvalue.Entry // of done, or reopened
+	Discarded   *audit.Event    // of discarded
 }
 
 // Finder reads the rooms. It is safe for concurrent use.
@@ -78,7 +78,7 @@ func (f *Finder) look(ctx context.Context, site report.Token, key report.Key, qu
 	}
 	letter, err := f.letters.Current(ctx, site, key)
 	if err == nil {
-		a.Letter = &letter
+		a.Letter, a.Quarantined = &letter, f.letters.Quarantined(letter)
 	} else if !errors.Is(err, dlq.ErrNotFound) {
 		return a, err
 	}
@@ -109,80 +109,4 @@ func (f *Finder) look(ctx context.Context, site report.Token, key report.Key, qu
 		a.Fate = Waiting
 	}
 	return a, nil
-}
-
-// Counts is where all reports stand, at about one moment.
-type Counts struct {
-	Waiting  uint64                  `json:"waiting"`
-	InWork   uint64                  `json:"in_work"` // or waiting for their retry
-	Parked   uint64                  `json:"parked"`
-	Stranded uint64                  `json:"stranded"` // the server will never deliver them again; the sweep will bury them
-	Done     uint64                  `json:"done"`
-	Dead     map[report.Class]uint64 `json:"dead"`
-	Pulling  int                     `json:"pulling"`           // open pull requests of workers
-	Oldest   time.Time               `json:"oldest,omitzero"`   // when the oldest report in the queues was put there
-	NextDue  time.Time               `json:"next_due,omitzero"` // the earliest deadline among the dead
-}
-
-// DeadTotal is how many are dead.
-func (c Counts) DeadTotal() (n uint64) {
-	for _, of := range c.Dead {
-		n += of
-	}
-	return n
-}
-
-// Pulling counts the open pull requests of workers alone, as they come and go.
-func (f *Finder) Pulling(ctx context.Context) (n int, err error) {
-	for _, name := range stream.Names() {
-		s, err := f.queues.State(ctx, name)
-		if err != nil {
-			return n, err
-		}
-		n += s.Pulling
-	}
-	return n, nil
-}
-
-// Working reports whether anybody pulls from the queues or has a report in work. There is a moment between two pulls, so a no is only
-// a reason to look again.
-func (f *Finder) Working(ctx context.Context) (bool, error) {
-	for _, name := range stream.Names() {
-		s, err := f.queues.State(ctx, name)
-		if err != nil || s.Pulling > 0 || s.InWork > 0 {
-			return err == nil, err
-		}
-	}
-	return false, nil
-}
-
-// Count reads where all reports stand. The dead are counted from their headers.
-func (f *Finder) Count(ctx context.Context) (Counts, error) {
-	c := Counts{Dead: map[report.Class]uint64{}}
-	for _, name := range stream.Names() {
-		s, err := f.queues.State(ctx, name)
-		if err != nil {
-			return c, err
-		}
-		c.Waiting += s.Waiting
-		c.InWork += s.InWork
-		c.Parked += s.Parked
-		c.Stranded += s.Stranded
-		c.Pulling += s.Pulling
-		if !s.Oldest.IsZero() && (c.Oldest.IsZero() || s.Oldest.Before(c.Oldest)) {
-			c.Oldest = s.Oldest
-		}
-	}
-	for l, err := range f.letters.List(ctx, dlq.Filter{}) {
-		if err != nil {
-			return c, err
-		}
-		c.Dead[l.Class]++
-		if !l.Due.IsZero() && (c.NextDue.IsZero() || l.Due.Before(c.NextDue)) {
-			c.NextDue = l.Due
-		}
-	}
-	var err error
-	c.Done, err = f.ledger.Len(ctx)
-	return c, err
 }

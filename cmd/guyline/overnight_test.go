@@ -47,6 +47,7 @@ func TestOvernight(t *testing.T) {
 	s.want(t, 0, []string{"dlq", "replay", string(key)}, "replayed 1 ")
 	s.want(t, 0, []string{"run", "--drain"}, "done 1\n", "dead-lettered 0\n")
 	s.want(t, 0, []string{"show", string(key)}, "fate done\n")
+	s.want(t, 0, []string{"why", string(key)}, "Landed at", "Before that it failed twice, was dead twice and was replayed twice.\n", " committed 1 ")
 	s.want(t, 0, []string{"audit", "log", string(key)}, "death", "replay")
 	s.want(t, 0, []string{"publish", "testdata/overnight.csv"}, "accepted 3\n", "already done 9\n")
 }

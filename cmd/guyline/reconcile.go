@@ -36,7 +36,7 @@ func (a *app) reconcileCommand() *cobra.Command {
 				return err
 			}
 			if a.json {
-				err = a.printRows(m, due)
+				err = a.printFates(m, due)
 			} else if err = m.count(); err == nil {
 				err = a.printMorning(m, args[0], due)
 			}
@@ -159,8 +159,8 @@ func (m *morning) rows(do func(morningRow) error) error {
 	return nil
 }
 
-// printRows prints a JSON line for each row, and the counts to standard error.
-func (a *app) printRows(m *morning, due bool) error {
+// printFates prints a JSON line for each row, and the counts to standard error.
+func (a *app) printFates(m *morning, due bool) error {
 	err := m.rows(func(r morningRow) error {
 		m.counts.add(r, m.now)
 		if due && (r.Fate == "" || r.Fate == fate.Done || r.due.IsZero()) {
