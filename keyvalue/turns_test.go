@@ -1,0 +1,150 @@
+package keyvalue_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/guyline/guyline/internal/natstest"
+	"github.com/guyline/guyline/keyvalue"
+)
+
+func openTurns(t testing.TB, js jetstream.JetStream) *keyvalue.Turns {
+	t.Helper()
+	turns, err := keyvalue.OpenTurns(context.Background(), js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turns
+}
+
+// claim expects that a claim is won, or not.
+func claim(t testing.TB, turns *keyvalue.Turns, name, holder string, every time.Duration, want bool) keyvalue.Turn {
+	t.Helper()
+	turn, won, err := turns.Claim(context.Background(), name, holder, every)
+	if err != nil || won != want {
+		t.Fatalf("%s claims %s: won %v, %v; want %v", holder, name, won, err, want)
+	}
+	return turn
+}
+
+func TestLeft(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what string
+		turn keyvalue.Turn
+		want time.Duration
+	}{
+		{"nobody has had it", keyvalue.Turn{}, 0},
+		{"just taken", keyvalue.Turn{Revision: 1}, time.Hour},
+		{"half-time", keyvalue.Turn{Revision: 1, Age: 30 * time.Minute}, 30 * time.Minute},
+		{"over", keyvalue.Turn{Revision: 1, Age: time.Hour}, 0},
+		{"long over", keyvalue.Turn{Revision: 1, Age: 30 * time.Hour}, 0},
+		{"a pause that is shorter than the interval", keyvalue.Turn{Revision: 1, Age: 10 * time.Minute, Pause: time.Minute}, 50 * time.Minute},
+		{"a pause that is longer", keyvalue.Turn{Revision: 1, Age: 90 * time.Minute, Pause: 2 * time.Hour}, 30 * time.Minute},
+		{"another leader's clock is behind a little", keyvalue.Turn{Revision: 1, Age: -time.Second}, time.Hour + time.Second},
+		{"the server's clock was set back by an hour", keyvalue.Turn{Revision: 1, Age: -time.Hour}, 0},
+		{"the server's clock was set forward by an hour", keyvalue.Turn{Revision: 1, Age: 61 * time.Minute}, 0},
+	} {
+		if got := c.turn.Left(time.Hour); got != c.want {
+			t.Errorf("%s: %v are left, want %v", c.what, got, c.want)
+		}
+	}
+}
+
+func TestTurnIsWonOnce(t *testing.T) {
+	t.Parallel()
+	js := setUp(t)
+	turns := openTurns(t, js)
+	var won atomic.Int64
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			if _, ok, err := turns.Claim(context.Background(), "replay", "host/1", time.Hour); err != nil {
+				t.Error(err)
+			} else if ok {
+				won.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if won.Load() != 1 {
+		t.Errorf("%d won the turn, want 1", won.Load())
+	}
+	claim(t, turns, "another", "host/2", time.Hour, true)
+	// A fleet that is started anew goes on where the last one was.
+	claim(t, openTurns(t, js), "replay", "host/3", time.Hour, false)
+}
+
+// Of the turns that nobody took one is made up for, whatever their number.
+func TestLateTurnsAreDropped(t *testing.T) {
+	t.Parallel()
+	turns := openTurns(t, setUp(t))
+	claim(t, turns, "replay", "host/1", time.Hour, true)
+	const every = 20 * time.Millisecond
+	natstest.Eventually(t, "five intervals to pass", func() bool {
+		return claim(t, turns, "replay", "host/1", time.Hour, false).Age > 5*every
+	})
+	claim(t, turns, "replay", "host/2", every, true)
+	stands := claim(t, turns, "replay", "host/1", time.Hour, false)
+	if stands.Holder != "host/2" || stands.Left(time.Hour) < 59*time.Minute {
+		t.Errorf("after a late turn %s has it and the next comes in %v, want host/2 and a whole interval", stands.Holder, stands.Left(time.Hour))
+	}
+}
+
+func TestTurnIsRenewed(t *testing.T) {
+	t.Parallel()
+	turns := openTurns(t, setUp(t))
+	const every = 10 * time.Millisecond
+	mine := claim(t, turns, "replay", "host/1", every, true)
+	mine.Pause = time.Hour
+	mine, err := turns.Renew(context.Background(), mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	natstest.Eventually(t, "an interval to pass", func() bool {
+		return claim(t, turns, "replay", "host/2", every, false).Age > every // the pause holds
+	})
+	mine.Pause = 0
+	if mine, err = turns.Renew(context.Background(), mine); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Eventually(t, "another to get the turn", func() bool {
+		_, won, err := turns.Claim(context.Background(), "replay", "host/2", every)
+		return won && err == nil
+	})
+	if _, err := turns.Renew(context.Background(), mine); !errors.Is(err, keyvalue.ErrConflict) {
+		t.Errorf("the turn that another has: got %v, want ErrConflict", err)
+	}
+}
+
+// Whatever lies in a turn's place blocks it for an interval and no longer, and a deleted one can be taken at once or later.
+func TestGarbledTurn(t *testing.T) {
+	t.Parallel()
+	js := setUp(t)
+	turns := openTurns(t, js)
+	kv, err := js.KeyValue(t.Context(), "reports_turns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"text": "hello", "number": "7", "endless": `{"pause": 9223372036854775807}`, "before": `{"pause": -5}`, "empty": "",
+	} {
+		if _, err := kv.PutString(t.Context(), name, value); err != nil {
+			t.Fatal(err)
+		}
+		if left := claim(t, turns, name, "host/1", time.Hour, false).Left(time.Hour); left > keyvalue.LongestTurn {
+			t.Errorf("%s: blocked for %v", name, left)
+		}
+	}
+	if err := kv.Delete(t.Context(), "text"); err != nil {
+		t.Fatal(err)
+	}
+	claim(t, turns, "text", "host/1", 0, true)
+	claim(t, turns, "text", "host/1", time.Hour, false)
+}
