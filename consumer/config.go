@@ -28,7 +28,7 @@ type Config struct {
 	Sweep          time.Duration // how often to look for messages that the server will never deliver again
 	ReplayMax      int           // how often one report may be replayed before its letter is quarantined
 
-	// ReplayEvery is how often one worker of the fleet replays dead letters, at most 24 h. Those of an upstream that answers again are
+	// ReplayEvery is how often one worker of the fleet replays dead letters, 100 ms to 24 h. Those of an upstream that answers again are
 	// replayed sooner: within a minute. 0 turns both off.
 	ReplayEvery   time.Duration
 	ReplayClasses []report.Class // which letters are replayed on schedule; on an upstream's recovery it is those that are exhausted
@@ -85,8 +85,8 @@ func (c Config) Validate() error {
 		return errors.New("the AttemptTimeout and Sweep must be above zero, StopGrace not below")
 	case c.ReplayMax < 1:
 		return fmt.Errorf("the ReplayMax is %d, at least 1 is needed", c.ReplayMax)
-	case c.ReplayEvery < 0 || c.ReplayEvery > keyvalue.LongestTurn:
-		return fmt.Errorf("the ReplayEvery is %v, allowed is 0 to %v", c.ReplayEvery, keyvalue.LongestTurn)
+	case c.ReplayEvery != 0 && (c.ReplayEvery < 100*time.Millisecond || c.ReplayEvery > keyvalue.LongestTurn):
+		return fmt.Errorf("the ReplayEvery is %v, allowed is 0, or 100ms to %v", c.ReplayEvery, keyvalue.LongestTurn)
 	case c.ReplayEvery > 0 && (!(c.ReplayRate > 0) || c.ReplayRate > 1000):
 		return fmt.Errorf("the ReplayRate is %v, allowed is above 0 to 1000", c.ReplayRate)
 	case c.Queues.MaxAckPending <= c.Workers:

@@ -22,25 +22,32 @@ const (
 // LongestTurn is the longest interval of a turn. Turns are forgotten after twice that: their names come from what strangers send.
 const LongestTurn = 24 * time.Hour
 
+// ErrTaken says that somebody else has written the turn since it was read.
+var ErrTaken = errors.New("another worker has taken the turn")
+
 // Turn is a worker's right to do what one of a fleet is to do at a time.
 type Turn struct {
 	Name   string        `json:"-"`
 	Holder string        `json:"holder"`
-	Pause  time.Duration `json:"pause,omitempty"` // the next turn comes after this at the earliest, in nanoseconds
 	Over   bool          `json:"over,omitempty"`  // the holder has finished
+	Pause  time.Duration `json:"pause,omitempty"` // what the holder asks for before the next turn, in nanoseconds
 
 	Revision uint64        `json:"-"` // 0 if nobody has had the turn
 	Age      time.Duration `json:"-"` // since it was written, by the server's clock, when it was read
-	Now      time.Time     `json:"-"` // the server's clock then
+
+	now, at time.Time // the server's clock, and this process's, when it was read
 }
 
-// Left is how long it takes, from when the turn was read, until somebody may take the next one.
+// Left is how long it takes, from when the turn was read, until it has been there for so long.
 func (t Turn) Left(every time.Duration) time.Duration {
 	if t.Revision == 0 || t.Age < -setBack {
 		return 0
 	}
-	return max(0, max(every, t.Pause)-t.Age)
+	return max(0, every-t.Age)
 }
+
+// Now is the server's clock: what it said when the turn was read, and the time since.
+func (t Turn) Now() time.Time { return t.now.Add(time.Since(t.at)) }
 
 // Turns is the bucket reports_turns. It is safe for concurrent use.
 //
@@ -60,27 +67,25 @@ func OpenTurns(ctx context.Context, js jetstream.JetStream) (*Turns, error) {
 	return &Turns{js, kv}, nil
 }
 
-// Claim takes the turn of a name, which must be a key of a bucket, unless somebody has taken it within every, or
-// within the pause that its holder left. Of all workers that ask, one wins. If it is not won, the answer is the turn
-// that stands; one that was taken at this very moment has no revision. Turns that nobody claimed are dropped.
+// Claim takes the turn of a name unless somebody has taken it within every. Of all workers that ask, one wins. If it
+// is not won, the answer is the turn that stands; one that was taken at this very moment has no revision. Turns that nobody took are
+// dropped.
 //
 // After an error the turn may have been taken. Then nobody has it until its time has passed.
 func (t *Turns) Claim(ctx context.Context, name, holder string, every time.Duration) (turn Turn, won bool, err error) {
-	last, err := t.read(ctx, name)
-	if err != nil {
-		return Turn{}, false, fmt.Errorf("turn %s: %w", name, err)
+	last, err := t.Last(ctx, name)
+	if err != nil || last.Left(every) > 0 {
+		return last, false, err
 	}
-	if last.Left(every) > 0 {
-		return last, false, nil
-	}
-	turn, err = t.Renew(ctx, Turn{Name: name, Holder: holder, Pause: last.Pause, Revision: last.Revision, Now: last.Now})
-	if errors.Is(err, ErrConflict) {
+	last.Holder, last.Over = holder, false
+	turn, err = t.Renew(ctx, last)
+	if errors.Is(err, ErrTaken) {
 		return Turn{Name: name}, false, nil
 	}
 	return turn, err == nil, err
 }
 
-// Renew writes a turn again: its time begins anew. It returns [ErrConflict] if somebody else has it by now.
+// Renew writes a turn that was read or taken: its time begins anew. If somebody has written it since, the error is [ErrTaken].
 func (t *Turns) Renew(ctx context.Context, turn Turn) (Turn, error) {
 	value, err := json.Marshal(turn)
 	if err != nil {
@@ -89,7 +94,7 @@ func (t *Turns) Renew(ctx context.Context, turn Turn) (Turn, error) {
 	rev, err := t.kv.Update(ctx, turn.Name, value, turn.Revision)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrKeyExists):
-		return Turn{}, ErrConflict
+		return Turn{}, ErrTaken
 	case err != nil:
 		return Turn{}, fmt.Errorf("turn %s: %w", turn.Name, err)
 	}
@@ -97,23 +102,24 @@ func (t *Turns) Renew(ctx context.Context, turn Turn) (Turn, error) {
 	return turn, nil
 }
 
-// read asks the leader for a turn, and then for the time.
-func (t *Turns) read(ctx context.Context, name string) (Turn, error) {
+// Last asks the leader for the turn that was taken last, and for the time. The name must be fit for a key of a bucket.
+func (t *Turns) Last(ctx context.Context, name string) (Turn, error) {
 	var turn Turn
 	got, err := jsapi.Last(ctx, t.js, turnsStream, "$KV."+turnsBucket+"."+name)
 	found := err == nil
 	if err != nil && !errors.Is(err, jsapi.ErrNotFound) {
-		return Turn{}, err
+		return Turn{}, fmt.Errorf("turn %s: %w", name, err)
 	}
-	s, err := t.js.Stream(ctx, turnsStream) // answered by the leader
+	s, err := t.js.Stream(ctx, turnsStream) // the leader answers
 	if err != nil {
-		return Turn{}, err
+		return Turn{}, fmt.Errorf("turn %s: %w", name, err)
 	}
+	now := s.CachedInfo().TimeStamp
 	if found {
 		_ = json.Unmarshal(got.Data, &turn) // of anything else in its place only the time counts
 		turn.Pause = min(max(turn.Pause, 0), LongestTurn)
-		turn.Revision, turn.Age = got.Sequence, s.CachedInfo().TimeStamp.Sub(got.Time)
+		turn.Revision, turn.Age = got.Sequence, now.Sub(got.Time)
 	}
-	turn.Name, turn.Now = name, s.CachedInfo().TimeStamp
+	turn.Name, turn.now, turn.at = name, now, time.Now()
 	return turn, nil
 }

@@ -45,8 +45,6 @@ func TestLeft(t *testing.T) {
 		{"half-time", keyvalue.Turn{Revision: 1, Age: 30 * time.Minute}, 30 * time.Minute},
 		{"over", keyvalue.Turn{Revision: 1, Age: time.Hour}, 0},
 		{"long over", keyvalue.Turn{Revision: 1, Age: 30 * time.Hour}, 0},
-		{"a pause that is shorter than the interval", keyvalue.Turn{Revision: 1, Age: 10 * time.Minute, Pause: time.Minute}, 50 * time.Minute},
-		{"a pause that is longer", keyvalue.Turn{Revision: 1, Age: 90 * time.Minute, Pause: 2 * time.Hour}, 30 * time.Minute},
 		{"another leader's clock is behind a little", keyvalue.Turn{Revision: 1, Age: -time.Second}, time.Hour + time.Second},
 		{"the server's clock was set back by an hour", keyvalue.Turn{Revision: 1, Age: -time.Hour}, 0},
 		{"the server's clock was set forward by an hour", keyvalue.Turn{Revision: 1, Age: 61 * time.Minute}, 0},
@@ -97,29 +95,29 @@ func TestLateTurnsAreDropped(t *testing.T) {
 	}
 }
 
+// The holder of a turn keeps it by renewing it, and what it leaves can be read by the others.
 func TestTurnIsRenewed(t *testing.T) {
 	t.Parallel()
 	turns := openTurns(t, setUp(t))
-	const every = 10 * time.Millisecond
-	mine := claim(t, turns, "replay", "host/1", every, true)
-	mine.Pause = time.Hour
+	mine := claim(t, turns, "replay", "host/1", time.Hour, true)
+	natstest.Eventually(t, "the turn to age", func() bool {
+		return claim(t, turns, "replay", "host/2", time.Hour, false).Age > 50*time.Millisecond
+	})
+	mine.Over, mine.Pause = true, 5*time.Minute
 	mine, err := turns.Renew(context.Background(), mine)
 	if err != nil {
 		t.Fatal(err)
 	}
-	natstest.Eventually(t, "an interval to pass", func() bool {
-		return claim(t, turns, "replay", "host/2", every, false).Age > every // the pause holds
-	})
-	mine.Pause = 0
-	if mine, err = turns.Renew(context.Background(), mine); err != nil {
-		t.Fatal(err)
+	last, err := turns.Last(context.Background(), "replay")
+	if err != nil || last.Holder != "host/1" || !last.Over || last.Pause != 5*time.Minute || last.Revision != mine.Revision {
+		t.Errorf("the others read %+v, %v", last, err)
 	}
-	natstest.Eventually(t, "another to get the turn", func() bool {
-		_, won, err := turns.Claim(context.Background(), "replay", "host/2", every)
-		return won && err == nil
-	})
-	if _, err := turns.Renew(context.Background(), mine); !errors.Is(err, keyvalue.ErrConflict) {
-		t.Errorf("the turn that another has: got %v, want ErrConflict", err)
+	taken := claim(t, turns, "replay", "host/2", 0, true)
+	if taken.Over || taken.Pause != 5*time.Minute {
+		t.Errorf("the next holder has %+v, want a turn that is not over and knows the pause", taken)
+	}
+	if _, err := turns.Renew(context.Background(), mine); !errors.Is(err, keyvalue.ErrTaken) {
+		t.Errorf("the turn that another has: got %v, want ErrTaken", err)
 	}
 }
 
@@ -138,8 +136,8 @@ func TestGarbledTurn(t *testing.T) {
 		if _, err := kv.PutString(t.Context(), name, value); err != nil {
 			t.Fatal(err)
 		}
-		if left := claim(t, turns, name, "host/1", time.Hour, false).Left(time.Hour); left > keyvalue.LongestTurn {
-			t.Errorf("%s: blocked for %v", name, left)
+		if last := claim(t, turns, name, "host/1", time.Hour, false); last.Left(time.Hour) > time.Hour || last.Pause < 0 || last.Pause > keyvalue.LongestTurn {
+			t.Errorf("%s: taken for %+v", name, last)
 		}
 	}
 	if err := kv.Delete(t.Context(), "text"); err != nil {
