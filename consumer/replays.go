@@ -16,11 +16,6 @@ import (
 
 const (
 	scheduleTurn = "replay" // name of the schedule's turn
-	// lookout is how often to look whether there is something to replay.
-	lookout = 15 * time.Second
-	// holding is how long an upstream stays with a worker that does not say that it is still at it, and the shortest
-	// time between two replays of one upstream's letters because it answers again.
-	holding = time.Minute
 	// longestPause is the longest time between two such replays, after canaries that have died.
 	longestPause = time.Hour
 	// shortestRest is what a report that was replayed once waits twice of, from its death on, before it is replayed automatically.
@@ -132,7 +127,7 @@ func (c *Consumer) takeUpstream(ctx context.Context, name string, heed bool) (tu
 	}
 	switch {
 	case !last.Over:
-		left = last.Left(c.scaled(holding))
+		left = last.Left(c.holding())
 	case heed:
 		left = last.Left(last.Pause)
 	}
@@ -143,7 +138,7 @@ func (c *Consumer) takeUpstream(ctx context.Context, name string, heed bool) (tu
 	turn.Holder, turn.Over = c.cfg.Worker, false
 	switch turn, err = c.turns.Renew(ctx, turn); {
 	case errors.Is(err, keyvalue.ErrTaken): // somebody was faster
-		return last, c.scaled(holding), false, nil
+		return last, c.holding(), false, nil
 	case err != nil:
 		return last, 0, false, err
 	}
@@ -172,10 +167,10 @@ func (c *Consumer) replayUpstream(ctx context.Context, turn keyvalue.Turn, name 
 	case err != nil:
 		return err
 	case tally.Stopped != "":
-		turn.Pause = min(max(2*turn.Pause, 2*c.scaled(holding)), longestPause, c.cfg.ReplayEvery)
+		turn.Pause = min(max(2*turn.Pause, 2*c.holding()), longestPause, c.cfg.ReplayEvery)
 		c.upstreams.failed(name)
 	default:
-		turn.Pause = c.scaled(holding)
+		turn.Pause = c.holding()
 	}
 	turn.Over = true
 	_, err = c.turns.Renew(ctx, turn)
@@ -184,7 +179,7 @@ func (c *Consumer) replayUpstream(ctx context.Context, turn keyvalue.Turn, name 
 
 // keepTurn renews a turn until ctx ends, or until it is lost: then nothing more is to be replayed.
 func (c *Consumer) keepTurn(ctx context.Context, turn *keyvalue.Turn, lost func()) {
-	tick := time.NewTicker(c.scaled(holding) / 4)
+	tick := time.NewTicker(c.holding() / 4)
 	defer tick.Stop()
 	for {
 		select {
@@ -283,7 +278,9 @@ func (c *Consumer) logReplay(l dlq.Candidate, o dlq.Outcome, why string) {
 	}
 }
 
-// scaled is a time that suits an hourly replay, or less if replays come more often than that.
-func (c *Consumer) scaled(d time.Duration) time.Duration { return min(d, c.cfg.ReplayEvery) }
+// lookout is how often to look whether there is something to replay.
+func (c *Consumer) lookout() time.Duration { return min(15*time.Second, c.cfg.ReplayEvery/40) }
 
-func (c *Consumer) lookout() time.Duration { return min(lookout, c.cfg.ReplayEvery/10) }
+// holding is how long an upstream stays with a worker that does not say that it is still at it, and the shortest time between two
+// replays of one upstream's letters because it answers again.
+func (c *Consumer) holding() time.Duration { return min(time.Minute, c.cfg.ReplayEvery/10) }

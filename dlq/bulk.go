@@ -13,9 +13,10 @@ import (
 // Bulk says how many letters are replayed.
 type Bulk struct {
 	By       By
-	Rate     float64               // letters per second; 0 = as fast as the server takes them
-	Canary   int                   // send so many first and go on only if most of them land; 0 = none
-	Progress func(done, total int) // called after each letter, one call at a time; may be nil
+	Rate     float64                  // letters per second; 0 = as fast as the server takes them
+	Canary   int                      // send so many first and go on only if most of them land; 0 = none
+	Progress func(done, total int)    // called after each letter, one call at a time; may be nil
+	Each     func(Candidate, Outcome) // likewise
 }
 
 // Tally is what became of the letters of a bulk replay.
@@ -101,7 +102,7 @@ func (r *bulkRun) replay(ctx context.Context, letters []Candidate) (sent []Candi
 			if outcome == Replayed {
 				sent = append(sent, c)
 			}
-			r.note(outcome)
+			r.note(c, outcome)
 			return nil
 		})
 	}
@@ -121,12 +122,15 @@ func (r *bulkRun) wait(ctx context.Context) error {
 }
 
 // note counts an outcome. r.mu is held.
-func (r *bulkRun) note(o Outcome) {
+func (r *bulkRun) note(c Candidate, o Outcome) {
 	r.tally.ByOutcome[o]++
 	if o == Replayed {
 		r.tally.Sent++
 	}
 	r.done++
+	if r.b.Each != nil {
+		r.b.Each(c, o)
+	}
 	if r.b.Progress != nil {
 		r.b.Progress(r.done, r.total)
 	}
