@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
@@ -69,7 +70,7 @@ type Consumer struct {
 	stuck atomic.Int64 // handlers that outlived their time-out
 
 	upstreams upstreams
-	replaying atomic.Int64 // upstreams whose letters are being replayed
+	pace      *rate.Limiter // of automatic replays
 
 	stopping context.Context // ends when intake must stop
 	running  context.Context // ends when running attempts are cut
@@ -112,7 +113,7 @@ func Open(ctx context.Context, js jetstream.JetStream, h Handler, cfg Config, lo
 	c := &Consumer{
 		cfg: cfg, handler: h, log: log, js: js,
 		queues: queues, ledger: ledger, sites: sites, trail: trail, letters: dlq.New(js, queues, ledger, trail, cfg.ReplayMax),
-		turns: turns,
+		turns: turns, pace: rate.NewLimiter(rate.Limit(cfg.ReplayRate), 1),
 		slots: semaphore.NewWeighted(int64(cfg.Workers)),
 	}
 	c.running, c.cut = context.WithCancel(context.Background())

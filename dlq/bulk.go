@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -14,6 +15,7 @@ import (
 type Bulk struct {
 	By       By
 	Rate     float64                  // letters per second; 0 = as fast as the server takes them
+	Pace     *rate.Limiter            // in place of Rate, if several share one; may be nil
 	Canary   int                      // send so many first and go on only if most of them land; 0 = none
 	Progress func(done, total int)    // called after each letter, one call at a time; may be nil
 	Each     func(Candidate, Outcome) // likewise
@@ -40,7 +42,7 @@ const inHand = 32
 //
 // A canary is spread over causes and upstreams. It waits, for as long as that takes, until each report of it has landed or died again.
 func (q *Queue) ReplayAll(ctx context.Context, send []Candidate, b Bulk) (Tally, error) {
-	r := &bulkRun{q: q, b: b, pace: pace(b.Rate), total: len(send), tally: Tally{ByOutcome: map[Outcome]int{}}}
+	r := &bulkRun{q: q, b: b, pace: cmp.Or(b.Pace, pace(b.Rate)), total: len(send), tally: Tally{ByOutcome: map[Outcome]int{}}}
 	var canary []Candidate
 	for len(canary) < b.Canary && len(send) > 0 { // more than once if some were not sent
 		first, rest := spread(send, b.Canary-len(canary))
