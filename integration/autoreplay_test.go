@@ -11,15 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/consumer"
-	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/extract"
 	"github.com/guyline/guyline/extract/source"
 	"github.com/guyline/guyline/internal/invariant"
 	"github.com/guyline/guyline/internal/natstest"
+	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/report"
 )
 
@@ -53,6 +51,19 @@ func (w *world) die(n int) (keys []report.Key) {
 		w.letter(key)
 	}
 	return keys
+}
+
+// portalTurn is the turn of the source of those reports.
+const portalTurn = "upstream.https=3A=2F=2Fportal=2Eexample"
+
+// turn is the turn of a name as it stands.
+func (w *world) turn(name string) keyvalue.Turn {
+	w.Helper()
+	turns, err := keyvalue.OpenTurns(w.Context(), w.js)
+	w.must(err)
+	turn, err := turns.Last(w.Context(), name)
+	w.must(err)
+	return turn
 }
 
 // wantReplays checks how often a report was replayed, and by whom and why.
@@ -155,6 +166,7 @@ func TestSourceFlaps(t *testing.T) {
 	t.Parallel()
 	const letters, flaps = 30, 3
 	var out, most atomic.Int64 // replayed reports in work
+	var cfg *consumer.Config
 	w := newWorld(t, func(_ context.Context, e report.Event, run int) (report.Result, error) {
 		if e.SiteID[0] == 'F' {
 			return nil, nil
@@ -164,12 +176,9 @@ func TestSourceFlaps(t *testing.T) {
 			defer out.Add(-1)
 		}
 		return nil, report.Transient(report.CodeServerError, errors.New("503"))
-	}, onRecovery(8*time.Second))
+	}, onRecovery(8*time.Second), func(c *consumer.Config) { cfg = c })
 	w.work()
 	keys := w.die(letters)
-	kv, err := w.js.KeyValue(t.Context(), "reports_turns")
-	w.must(err)
-	var pauses []string
 	fresh := 0
 	for n := range flaps {
 		natstest.Eventually(t, "the next canary", seldom(func() bool {
@@ -177,27 +186,14 @@ func TestSourceFlaps(t *testing.T) {
 			fresh++
 			return w.allReplays() > n
 		}))
-		natstest.Eventually(t, "the canary to die", func() bool {
-			e, err := kv.Get(t.Context(), "upstream.https=3A=2F=2Fportal=2Eexample")
-			if err != nil || len(pauses) > 0 && string(e.Value()) == pauses[len(pauses)-1] {
-				return false
-			}
-			var holder, pause string
-			_, _ = fmt.Sscanf(string(e.Value()), `{"holder":%q,"over":true,"pause":%s`, &holder, &pause)
-			if pause == "" {
-				return false
-			}
-			pauses = append(pauses, string(e.Value()))
-			return true
-		})
+		natstest.Eventually(t, "the canary to die", seldom(func() bool { return w.turn(portalTurn).Over }))
+		want := cfg.ReplayEvery / 10 << (n + 1) // twice what a turn is held for, then twice as long each time
+		if got := w.turn(portalTurn).Pause; got != want {
+			t.Errorf("after canary %d the next must wait %v, want %v", n+1, got, want)
+		}
 	}
 	w.drain()
 	w.stop()
-	for i, want := range []string{"1600000000", "3200000000", "6400000000"} { // twice, four, eight times what a turn is held for
-		if got := pauses[i]; got != fmt.Sprintf(`{"holder":"worker-1","over":true,"pause":%s}`, want) {
-			t.Errorf("after flap %d the turn is %s, want a pause of %s", i+1, got, want)
-		}
-	}
 	charged := 0
 	for _, key := range keys {
 		l := w.letter(key)
@@ -238,153 +234,4 @@ func TestWorkerDiesWhileItReplays(t *testing.T) {
 		w.wantReplays(key, 1, "https://portal.example answers again")
 	}
 	w.ends(invariant.Tally{Done: letters + len(fresh)})
-}
-
-// Two workers share the schedule's turns, of which each charges one letter of a source that is down for good. Turns that pass while no
-// worker runs are not made up for, and letters of classes that are not named stay as they are.
-func TestSchedule(t *testing.T) {
-	t.Parallel()
-	const letters, every = 20, 1500 * time.Millisecond
-	w := newWorld(t, func(_ context.Context, e report.Event, _ int) (report.Result, error) {
-		if e.SiteID == "POISON" {
-			return nil, report.Poison(report.CodeMalformedPDF, errors.New("no trailer"))
-		}
-		return nil, report.Transient(report.CodeServerError, errors.New("503"))
-	}, func(cfg *consumer.Config) {
-		cfg.Queues.MaxAttempts = 1
-	})
-	first := w.work()
-	keys := w.die(letters)
-	poison := w.publish("POISON", "https://portal.example/q2.pdf")
-	w.drain()
-	first.stop()
-
-	turns := w.watchTurns("replay")
-	schedule := func(cfg *consumer.Config) { cfg.ReplayEvery = every }
-	two := []*worker{w.work(schedule), w.work(schedule)}
-	natstest.Eventually(t, "three turns", seldom(func() bool { return w.allReplays() == 3 }))
-	for _, worker := range two {
-		worker.stop()
-	}
-	before := w.allReplays()
-	idle := time.NewTimer(3 * every)
-	defer idle.Stop()
-	natstest.Eventually(t, "three turns to pass", func() bool {
-		select {
-		case <-idle.C:
-			return true
-		default:
-			return false
-		}
-	})
-	if n := w.allReplays(); n != before {
-		t.Errorf("%d letters were replayed with no worker, want none", n-before)
-	}
-	w.work(schedule)
-	w.work(schedule)
-	natstest.Eventually(t, "two more turns", seldom(func() bool { return w.allReplays() == before+2 }))
-	w.stop()
-	w.drain()
-
-	var last time.Time
-	taken := turns()
-	for _, at := range taken {
-		if apart := at.Sub(last); apart < every {
-			t.Errorf("two turns are %v apart, want %v at least", apart, every)
-		}
-		last = at
-	}
-	replays := w.allReplays()
-	if len(taken) < 5 || replays > len(taken) {
-		t.Errorf("%d turns were taken and %d letters replayed, want five turns or more and at most one letter for each", len(taken), replays)
-	}
-	charged := 0
-	for _, key := range keys {
-		l := w.letter(key)
-		w.wantReplays(key, l.Replays, "on schedule")
-		if charged += l.Replays; l.Replays > 1 {
-			t.Errorf("%s was replayed %d times within seconds, want at most once", key.Short(), l.Replays)
-		}
-	}
-	if charged != replays {
-		t.Errorf("%d letters were charged and %d replayed", charged, replays)
-	}
-	w.wantReplays(poison, 0, "")
-	w.ends(invariant.Tally{Dead: letters + 1})
-}
-
-// watchTurns returns a function that tells when turns of a name were taken, by the server's clock.
-func (w *world) watchTurns(name string) func() []time.Time {
-	w.Helper()
-	kv, err := w.js.KeyValue(w.Context(), "reports_turns")
-	w.must(err)
-	watch, err := kv.Watch(w.Context(), name)
-	w.must(err)
-	w.Cleanup(func() { _ = watch.Stop() })
-	return func() (taken []time.Time) {
-		w.Helper()
-		last, err := kv.Get(w.Context(), name)
-		w.must(err)
-		for e := range watch.Updates() {
-			if e == nil {
-				continue
-			}
-			if taken = append(taken, e.Created()); e.Revision() == last.Revision() {
-				return taken
-			}
-		}
-		return taken
-	}
-}
-
-// What the clocks of the workers that buried the reports say does not count: a report that was replayed a moment ago rests, whether its
-// letter says that it died days ago or will in years. One that was never replayed does not.
-func TestClocksOfTheDead(t *testing.T) {
-	t.Parallel()
-	var source portal
-	w := newWorld(t, source.script, func(cfg *consumer.Config) { cfg.Queues.MaxAttempts = 1 })
-	first := w.work()
-	keys := w.die(4)
-	first.stop()
-	for i, change := range []func(*dlq.Letter){
-		func(l *dlq.Letter) { l.Replays, l.FailedAt = 1, l.FailedAt.Add(-72*time.Hour) },
-		func(l *dlq.Letter) { l.Replays, l.FailedAt = 1, l.FailedAt.AddDate(70, 0, 0) },
-		func(l *dlq.Letter) { l.FailedAt = l.FailedAt.Add(-72 * time.Hour) },
-		func(l *dlq.Letter) { l.FailedAt = l.FailedAt.AddDate(70, 0, 0) },
-	} {
-		l := w.letter(keys[i])
-		change(&l)
-		_, err := w.letters.Put(t.Context(), l, l.Sequence)
-		w.must(err)
-	}
-	source.up.Store(true)
-	w.work(func(cfg *consumer.Config) { cfg.ReplayEvery = time.Second })
-	w.lands(keys[2])
-	w.lands(keys[3])
-	later := w.allTurns(t, 2)
-	w.drain()
-	w.wantReplays(keys[0], 0, "")
-	w.wantReplays(keys[1], 0, "")
-	if later < 2 {
-		t.Errorf("%d turns have passed, want two", later)
-	}
-	w.ends(invariant.Tally{Done: 2, Dead: 2})
-}
-
-// allTurns waits until the schedule's turn has been taken so many times more.
-func (w *world) allTurns(t *testing.T, more uint64) uint64 {
-	t.Helper()
-	kv, err := w.js.KeyValue(t.Context(), "reports_turns")
-	w.must(err)
-	taken := map[uint64]bool{}
-	natstest.Eventually(t, "more turns", func() bool {
-		e, err := kv.Get(t.Context(), "replay")
-		if errors.Is(err, jetstream.ErrKeyNotFound) {
-			return false
-		}
-		w.must(err)
-		taken[e.Revision()] = true
-		return uint64(len(taken)) > more
-	})
-	return uint64(len(taken)) - 1
 }
