@@ -180,16 +180,25 @@ func TestSourceFlaps(t *testing.T) {
 	w.work()
 	keys := w.die(letters)
 	fresh := 0
+	var last keyvalue.Turn // as the canary before has left it
+	var lastOver time.Time
 	for n := range flaps {
 		natstest.Eventually(t, "the next canary", seldom(func() bool {
 			w.publish(fmt.Sprint("FRESH-", fresh), "https://portal.example/q3.pdf") // it answers again
 			fresh++
 			return w.allReplays() > n
 		}))
-		natstest.Eventually(t, "the canary to die", seldom(func() bool { return w.turn(portalTurn).Over }))
-		want := cfg.ReplayEvery / 10 << (n + 1) // twice what a turn is held for, then twice as long each time
-		if got := w.turn(portalTurn).Pause; got != want {
-			t.Errorf("after canary %d the next must wait %v, want %v", n+1, got, want)
+		if after := time.Since(lastOver); after < last.Pause {
+			t.Errorf("canary %d came %v after the one before had died, want %v at least", n+1, after, last.Pause)
+		}
+		natstest.Eventually(t, "the canary to die", seldom(func() bool {
+			now := time.Now()
+			last = w.turn(portalTurn)
+			lastOver = now.Add(-last.Age)
+			return last.Over
+		}))
+		if want := cfg.ReplayEvery / 10 << (n + 1); last.Pause != want { // twice what a turn is held for, then twice as long each time
+			t.Errorf("after canary %d the next must wait %v, want %v", n+1, last.Pause, want)
 		}
 	}
 	w.drain()
@@ -206,6 +215,52 @@ func TestSourceFlaps(t *testing.T) {
 		t.Errorf("%d reports were charged, at most %d at once; want %d, one after the other", charged, most.Load(), flaps)
 	}
 	w.ends(invariant.Tally{Done: fresh, Dead: letters})
+}
+
+// While a canary is out, for however long, the upstream's other letters wait, although other workers see it answer, too.
+func TestOthersWaitForTheCanary(t *testing.T) {
+	t.Parallel()
+	const letters = 10
+	known := make(chan struct{}) // closed when it is to be known how the canary fares
+	var source portal
+	w := newWorld(t, func(ctx context.Context, e report.Event, run int) (report.Result, error) {
+		if e.SiteID[0] != 'F' && run > 2 {
+			select {
+			case <-known:
+			case <-ctx.Done():
+			}
+		}
+		return source.script(ctx, e, run)
+	}, onRecovery(20*time.Second))
+	w.work()
+	w.work()
+	w.work()
+	keys := w.die(letters)
+	source.up.Store(true)
+	fresh := 0
+	answer := func() {
+		w.lands(w.publish(fmt.Sprint("FRESH-", fresh), "https://portal.example/q3.pdf"))
+		fresh++
+	}
+	natstest.Eventually(t, "the canary", seldom(func() bool { answer(); return w.allReplays() > 0 }))
+	began := w.turn(portalTurn).Revision
+	natstest.Eventually(t, "the turn to be renewed, for longer than it is held", seldom(func() bool {
+		answer()
+		return w.turn(portalTurn).Revision >= began+10
+	}))
+	if n := w.allReplays(); n != 1 {
+		t.Errorf("%d letters are replayed while it is not known how the canary fares, want 1", n)
+	}
+	close(known)
+	for _, key := range keys {
+		w.lands(key)
+	}
+	w.drain()
+	for _, key := range keys {
+		w.wantReplays(key, 1, "https://portal.example answers again")
+		w.wantRuns(key, 3)
+	}
+	w.ends(invariant.Tally{Done: letters + fresh})
 }
 
 // A worker dies in the middle of an automatic replay: another goes on, nothing is lost, and nothing replayed twice.
