@@ -29,7 +29,7 @@ func (c *Consumer) replayRecovered(ctx context.Context) {
 		for name, turn := range taken {
 			running.Go(func() {
 				defer free.Release(1)
-				if err := c.replayUpstream(ctx, turn, name, letters[name], answersAgain(name)); err == nil {
+				if err := c.replayUpstream(ctx, turn, name, letters[name], name+" answers again"); err == nil {
 					c.upstreams.settle(name, due[name])
 				} else if ctx.Err() == nil {
 					c.log.Warn("replay of what an upstream has kept: its next turn will try again", "upstream", name, "err", err)
@@ -86,11 +86,4 @@ func (c *Consumer) takeRecovered(ctx context.Context, due map[string]time.Time, 
 		return giveUp(err)
 	}
 	return taken, letters, nil
-}
-
-func answersAgain(name string) string {
-	if name == "file" {
-		return "files can be read again"
-	}
-	return name + " answers again"
 }

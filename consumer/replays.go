@@ -21,7 +21,8 @@ const (
 	sideBySide = 64
 )
 
-// replayOnSchedule replays dead letters every Config.ReplayEvery if this worker gets the turn, until ctx ends.
+// replayOnSchedule replays dead letters every Config.ReplayEvery if this worker gets the turn, until ctx ends. The first turn of all only
+// begins the first interval.
 func (c *Consumer) replayOnSchedule(ctx context.Context) {
 	var upstreams errgroup.Group
 	upstreams.SetLimit(sideBySide)
@@ -32,7 +33,7 @@ func (c *Consumer) replayOnSchedule(ctx context.Context) {
 		}
 		turn, won, err := c.turns.Claim(ctx, scheduleTurn, c.cfg.Worker, c.cfg.ReplayEvery)
 		wait = max(turn.Left(c.cfg.ReplayEvery), c.lookout())
-		if won && err == nil {
+		if won && !turn.First {
 			err = c.replayAllDead(ctx, turn.Now(), &upstreams)
 		}
 		if err != nil && ctx.Err() == nil {

@@ -24,13 +24,15 @@ type upstream struct {
 	tryAfter time.Time // when to ask for its turn
 }
 
-// note learns from what became of a delivery whether its upstream answers. Only a committed report proves that it does.
+// note learns from what became of a delivery whether its upstream answers. Only a committed report proves that it does. Paths have no
+// upstream that could go away: that one can be read says nothing of the next.
 func (c *Consumer) note(d *delivery, o Outcome) {
 	if c.cfg.ReplayEvery == 0 || d.Invalid != nil {
 		return
 	}
 	name := report.Line(dlq.Upstream(d.Event.SourceURI), report.MaxHeaderValue)
 	switch {
+	case name == "file":
 	case o.Kind == Succeeded:
 		c.upstreams.answered(name)
 	case o.Code != "" && (o.Class == "" || o.Class == report.ClassExhausted): // it did not end well, and not for what the report is

@@ -55,6 +55,15 @@ func TestUpstreamAnswersAgain(t *testing.T) {
 	}
 }
 
+func TestPathsHaveNoUpstream(t *testing.T) {
+	t.Parallel()
+	c := &Consumer{cfg: DefaultConfig()}
+	c.note(&delivery{Message: stream.Message{Event: report.Event{SourceURI: "reports/q2.pdf"}}}, Outcome{Kind: Succeeded})
+	if due := c.upstreams.due(); len(due) != 0 {
+		t.Errorf("%v are due", due)
+	}
+}
+
 func TestNothingIsNotedWithoutReplays(t *testing.T) {
 	t.Parallel()
 	c := &Consumer{cfg: quick()}

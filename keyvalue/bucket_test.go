@@ -40,7 +40,7 @@ func TestOpenWithoutSetup(t *testing.T) {
 func TestSetup(t *testing.T) {
 	t.Parallel()
 	js := setUp(t)
-	for name, age := range map[string]time.Duration{"KV_reports_ledger": 0, "KV_reports_sites": 0, "KV_reports_turns": 48 * time.Hour} {
+	for name, age := range map[string]time.Duration{"KV_reports_ledger": 0, "KV_reports_sites": 0, "KV_reports_turns": 30 * 24 * time.Hour} {
 		s, err := js.Stream(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)

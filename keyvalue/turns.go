@@ -19,8 +19,11 @@ const (
 	setBack = time.Minute
 )
 
-// LongestTurn is the longest interval of a turn. Turns are forgotten after twice that: their names come from what strangers send.
+// LongestTurn is the longest interval of a turn.
 const LongestTurn = 24 * time.Hour
+
+// turnsKept is when a turn is forgotten: some names are made of what strangers send, and they could be endless.
+const turnsKept = 30 * 24 * time.Hour
 
 // ErrTaken says that somebody else has written the turn since it was read.
 var ErrTaken = errors.New("another worker has taken the turn")
@@ -34,6 +37,7 @@ type Turn struct {
 
 	Revision uint64        `json:"-"` // 0 if nobody has had the turn
 	Age      time.Duration `json:"-"` // since it was written, by the server's clock, when it was read
+	First    bool          `json:"-"` // of a turn that was won: nobody has had it before, or it is forgotten
 
 	now, at time.Time // the server's clock, and this process's, when it was read
 }
@@ -77,7 +81,7 @@ func (t *Turns) Claim(ctx context.Context, name, holder string, every time.Durat
 	if err != nil || last.Left(every) > 0 {
 		return last, false, err
 	}
-	last.Holder, last.Over = holder, false
+	last.Holder, last.Over, last.First = holder, false, last.Revision == 0
 	turn, err = t.Renew(ctx, last)
 	if errors.Is(err, ErrTaken) {
 		return Turn{Name: name}, false, nil
