@@ -96,13 +96,13 @@ func TestDrainReplaysNothing(t *testing.T) {
 		http.NotFound(rw, r)
 	}))
 	t.Cleanup(site.Close)
-	s.env = []string{"GUYLINE_ALLOW_HOSTS=127.0.0.1"}
+	s.env = []string{"GUYLINE_ALLOW_HOSTS=127.0.0.1", "GUYLINE_MAX_DELAY=400ms"}
 	s.want(t, 0, []string{"publish", "--site", "TWR-1", "--uri", site.URL + "/twr8842_q2.pdf"}, "accepted")
 	s.want(t, exitPerson, []string{"run", "--drain"}, "dead-lettered 1\n")
 	up.Store(true)
 	s.want(t, 0, []string{"publish", "--site", "TWR-2", "--uri", site.URL + "/twr8842_q2.pdf"}, "accepted")
 	s.want(t, 0, []string{"publish", "--site", "TWR-3", "--uri", "missing.pdf"}, "accepted")
-	s.env = append(s.env, "GUYLINE_REPLAY_EVERY=1m", "GUYLINE_BASE_DELAY=1s") // it takes seven seconds, and a worker looks after one and a half
+	s.env = []string{"GUYLINE_ALLOW_HOSTS=127.0.0.1", "GUYLINE_REPLAY_EVERY=1m", "GUYLINE_BASE_DELAY=1s"} // it takes seven seconds, and a worker looks after one and a half
 	s.want(t, exitPerson, []string{"run", "--drain"}, "done 1\n", "dead-lettered 1\n")
 	s.want(t, 0, []string{"dlq", "ls", "--site", "TWR-1"}, "TWR-1 exhausted not-found 4 0 ")
 }
