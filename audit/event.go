@@ -66,6 +66,8 @@ func (e Event) ID() string {
 			id += ":corrected"
 		}
 		return id
+	case Repair: // two people can repair one letter in two ways, and both must be on record
+		return fmt.Sprintf("repair:%s:%d:%s", e.Key, e.Letter, e.NewKey)
 	case Reprocess:
 		return fmt.Sprintf("reprocess:%s:%d", e.Key, e.Revision)
 	case Restart:

@@ -25,6 +25,10 @@ const (
 
 	Repaired    Outcome = "repaired"    // a corrected report is in the queue under a new key, the letter is gone
 	Quarantined Outcome = "quarantined" // replayed too often; the letter stays, see [By.Force]
+
+	// Unreadable is told of many letters only, where one must not stop the others: ledger or trail hold something about the report
+	// that Guyline has not written. The letter stays.
+	Unreadable Outcome = "unreadable"
 )
 
 // By says who acts and why.

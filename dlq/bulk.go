@@ -3,12 +3,16 @@ package dlq
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
+
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/keyvalue"
 )
 
 // Bulk says how many letters are replayed.
@@ -96,7 +100,10 @@ func (r *bulkRun) replay(ctx context.Context, letters []Candidate) (sent []Candi
 				return running.Err()
 			}
 			outcome, err := r.q.Replay(context.WithoutCancel(ctx), c.Sequence, r.b.By)
-			if err != nil {
+			switch {
+			case errors.Is(err, keyvalue.ErrUnreadable), errors.Is(err, audit.ErrUnreadable):
+				outcome = Unreadable
+			case err != nil:
 				return fmt.Errorf("replay %s, letter %d: %w", c.Key.Short(), c.Sequence, err)
 			}
 			r.mu.Lock()

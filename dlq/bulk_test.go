@@ -254,3 +254,38 @@ func TestReplayAllCutOff(t *testing.T) {
 		})
 	}
 }
+
+// A full trail stops a bulk replay before its first letter: all stay, and nothing is queued.
+func TestReplayAllWithoutTrail(t *testing.T) {
+	t.Parallel()
+	y, _ := newYard(t)
+	letters := []Letter{y.die(t, "a.pdf"), y.die(t, "b.pdf"), y.die(t, "c.pdf"), y.die(t, "d.pdf")}
+	y.land(t, "d.pdf")
+	s, err := y.js.Stream(t.Context(), audit.Stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := s.CachedInfo().Config
+	full.MaxBytes = int64(s.CachedInfo().State.Bytes) // it refuses what comes
+	if _, err := y.js.UpdateStream(t.Context(), full); err != nil {
+		t.Fatal(err)
+	}
+	p := y.plan(t, PlanOptions{})
+	if tally, err := y.ReplayAll(t.Context(), p.Send, Bulk{By: operator}); err == nil || tally.Sent != 0 || len(tally.ByOutcome) != 0 {
+		t.Errorf("all: %+v, %v", tally, err)
+	}
+	if got := collect(t, y.Export(t.Context(), Filter{})); !cmp.Equal(got, letters) {
+		t.Error(cmp.Diff(letters, got))
+	}
+	if n := len(y.queued(t)); n != 0 {
+		t.Errorf("%d copies are queued", n)
+	}
+	full.MaxBytes = -1
+	if _, err := y.js.UpdateStream(t.Context(), full); err != nil {
+		t.Fatal(err)
+	}
+	tally, err := y.ReplayAll(t.Context(), p.Send, Bulk{By: operator})
+	if want := (Tally{ByOutcome: map[Outcome]int{Replayed: 3, Recovered: 1}, Sent: 3}); err != nil || !cmp.Equal(tally, want) {
+		t.Errorf("afterwards: %v %s", err, cmp.Diff(want, tally))
+	}
+}

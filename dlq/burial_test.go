@@ -144,7 +144,7 @@ func TestActWithoutTrail(t *testing.T) {
 	m := y.publish(t, "b.pdf")
 	l := y.put(t, letterOf(m, "the reason"))
 	limit(1)
-	for what, act := range map[string]act{"replay": y.Replay, "discard": y.Discard} {
+	for what, act := range map[string]act{"replay": y.Replay, "discard": y.Discard, "repair": repairTo("c.pdf")(y.Queue)} {
 		for _, l := range []Letter{recorded, l} {
 			if got, err := act(t.Context(), l.Sequence, operator); got != "" || err == nil {
 				t.Errorf("%s: got %q, %v", what, got, err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -30,7 +31,7 @@ type Candidate struct {
 // Plan is what a bulk replay would do now.
 type Plan struct {
 	Send        []Candidate // those with a deadline first, the earliest first; then the oldest death first
-	Matched     int         // letters that the filter selects
+	Matched     int         // letters that the filter selects, those of strangers apart
 	Landed      int         // of them, the ledger says done: they are in Send, to be closed
 	Quarantined int         // of them, replayed too often: not in Send
 	Resting     int         // of them, not yet to be replayed, see [PlanOptions.Rested]: not in Send
@@ -53,6 +54,7 @@ type Cause struct {
 type PlanOptions struct {
 	Filter
 	Limit  int                  // most in [Plan.Send]; 0 = all
+	Force  bool                 // quarantined letters too, see [By.Force]
 	Rested func(Candidate) bool // nil = every letter; else only those for which it is true
 }
 
@@ -62,10 +64,29 @@ const asking = 64
 // Plan finds out what a bulk replay would do with the letters that exist now. It reads their headers, and asks the ledger about each;
 // any replica may answer, so what has landed in this very moment may be missed: the replay itself asks the leader. Nothing is written.
 func (q *Queue) Plan(ctx context.Context, o PlanOptions) (Plan, error) {
-	found, reopened, err := q.candidates(ctx, o.Filter)
+	found, reopened, err := q.candidates(q.List(ctx, o.Filter))
 	if err != nil {
 		return Plan{}, err
 	}
+	return q.plan(ctx, found, reopened, o)
+}
+
+// PlanOf is the [Queue.Plan] for letters that are at hand; the filter selects nothing.
+func (q *Queue) PlanOf(ctx context.Context, letters []Letter, o PlanOptions) (Plan, error) {
+	found, reopened, err := q.candidates(func(yield func(Letter, error) bool) {
+		for _, l := range letters {
+			if !yield(l, nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return Plan{}, err
+	}
+	return q.plan(ctx, found, reopened, o)
+}
+
+func (q *Queue) plan(ctx context.Context, found []Candidate, reopened []uint64, o PlanOptions) (Plan, error) {
 	if err := q.markLanded(ctx, found, reopened); err != nil {
 		return Plan{}, fmt.Errorf("plan the replay: %w", err)
 	}
@@ -74,7 +95,7 @@ func (q *Queue) Plan(ctx context.Context, o PlanOptions) (Plan, error) {
 		switch {
 		case c.Landed:
 			p.Landed++
-		case c.Replays >= q.most:
+		case c.Replays >= q.most && !o.Force:
 			p.Quarantined++
 			continue
 		case o.Rested != nil && !o.Rested(c):
@@ -91,8 +112,8 @@ func (q *Queue) Plan(ctx context.Context, o PlanOptions) (Plan, error) {
 	return p, nil
 }
 
-// candidates reads the selected letters, and of each the ledger revision above which an entry settles it.
-func (q *Queue) candidates(ctx context.Context, f Filter) (found []Candidate, reopened []uint64, err error) {
+// candidates takes what is needed of letters, and of each the ledger revision above which an entry settles it.
+func (q *Queue) candidates(letters iter.Seq2[Letter, error]) (found []Candidate, reopened []uint64, err error) {
 	// A header's value keeps the whole header in memory, and few of them differ.
 	known := map[string]string{}
 	short := func(s string) string {
@@ -102,9 +123,12 @@ func (q *Queue) candidates(ctx context.Context, f Filter) (found []Candidate, re
 		}
 		return known[s]
 	}
-	for l, err := range q.List(ctx, f) {
-		if err != nil {
+	for l, err := range letters {
+		switch {
+		case err != nil:
 			return nil, nil, err
+		case !l.wellNamed(): // no act can be recorded; Verify finds it
+			continue
 		}
 		found = append(found, Candidate{
 			Sequence: l.Sequence, Key: l.Key, Site: report.Token(short(string(l.Site))), Class: report.Class(short(string(l.Class))),
@@ -113,6 +137,13 @@ func (q *Queue) candidates(ctx context.Context, f Filter) (found []Candidate, re
 		reopened = append(reopened, l.Reopened)
 	}
 	return found, reopened, nil
+}
+
+// wellNamed reports whether the letter lies on a subject that Guyline has made.
+func (l Letter) wellNamed() bool {
+	_, key := report.ParseKey(string(l.Key))
+	_, site := l.Site.Site()
+	return key == nil && site == nil
 }
 
 func (q *Queue) markLanded(ctx context.Context, found []Candidate, reopened []uint64) error {
@@ -125,7 +156,7 @@ func (q *Queue) markLanded(ctx context.Context, found []Candidate, reopened []ui
 		g.Go(func() error {
 			e, err := q.ledger.Lookup(running, found[i].Site, found[i].Key)
 			found[i].Landed = err == nil && e.Settles(reopened[i])
-			return ignore(err, keyvalue.ErrNotFound)
+			return ignore(ignore(err, keyvalue.ErrNotFound), keyvalue.ErrUnreadable)
 		})
 	}
 	if err := g.Wait(); err != nil {

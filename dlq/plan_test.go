@@ -3,6 +3,7 @@ package dlq
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -133,6 +134,43 @@ func TestPlanCandidate(t *testing.T) {
 	if _, err := y.Plan(ctx, PlanOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
+}
+
+func TestPlanOf(t *testing.T) {
+	t.Parallel()
+	y, _ := newYard(t)
+	a := y.dieAs(t, "a.pdf", func(l *Letter) { l.Replays = DefaultReplayMax })
+	b, _ := y.die(t, "b.pdf"), y.die(t, "c.pdf")
+	for force, want := range map[bool]string{false: fmt.Sprint([]uint64{b.Sequence}), true: fmt.Sprint([]uint64{a.Sequence, b.Sequence})} {
+		p, err := y.PlanOf(t.Context(), []Letter{a, b}, PlanOptions{Force: force})
+		if err != nil || p.Matched != 2 || sequences(p.Send) != want || p.Quarantined != 2-len(p.Send) {
+			t.Errorf("force %v: %+v, %v", force, p, err)
+		}
+	}
+}
+
+// What strangers have put beside the letters, or into the ledger, does not keep the others from being replayed.
+func TestReplayAllBesideStrangers(t *testing.T) {
+	t.Parallel()
+	y, _ := newYard(t)
+	letters := []Letter{y.die(t, "a.pdf"), y.die(t, "b.pdf"), y.die(t, "c.pdf")}
+	for _, subject := range []string{"reports.dlq.X.\x1b[31mkey", "reports.dlq.=2.068a", "reports.dlq.TWR=2." + string(letters[0].Key)} {
+		if _, err := y.js.Publish(t.Context(), subject, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := y.js.Publish(t.Context(), "$KV.reports_ledger."+string(letters[1].Site)+"."+string(letters[1].Key), []byte("?")); err != nil {
+		t.Fatal(err)
+	}
+	p := y.plan(t, PlanOptions{})
+	if p.Matched != 3 {
+		t.Errorf("%d letters are ours", p.Matched)
+	}
+	tally, err := y.ReplayAll(t.Context(), p.Send, Bulk{By: operator})
+	if want := (Tally{ByOutcome: map[Outcome]int{Replayed: 2, Unreadable: 1}, Sent: 2}); err != nil || !cmp.Equal(tally, want) {
+		t.Errorf("%v %s", err, cmp.Diff(want, tally))
+	}
+	y.copies(t, []Letter{letters[0], letters[2]})
 }
 
 func order(p Plan, names map[report.Key]string) (order []string) {

@@ -163,6 +163,18 @@ func (f *Finder) Pulling(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
+// Working reports whether anybody pulls from the queues or has a report in work. There is a moment between two pulls, so a no is only
+// a reason to look again.
+func (f *Finder) Working(ctx context.Context) (bool, error) {
+	for _, name := range stream.Names() {
+		s, err := f.queues.State(ctx, name)
+		if err != nil || s.Pulling > 0 || s.InWork > 0 {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
 // Count reads where all reports stand. The dead are counted from their headers.
 func (f *Finder) Count(ctx context.Context) (Counts, error) {
 	c := Counts{Dead: map[report.Class]uint64{}}

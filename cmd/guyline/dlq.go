@@ -15,8 +15,8 @@ import (
 )
 
 func (a *app) dlqCommand() *cobra.Command {
-	cmd := group("dlq", "Read, verify, replay and discard dead letters")
-	cmd.AddCommand(a.dlqLsCommand(), a.dlqShowCommand(), a.dlqVerifyCommand(), a.dlqReplayCommand(), a.dlqDiscardCommand(), a.dlqExportCommand())
+	cmd := group("dlq", "Read, verify, replay, repair and discard dead letters")
+	cmd.AddCommand(a.dlqLsCommand(), a.dlqShowCommand(), a.dlqVerifyCommand(), a.dlqReplayCommand(), a.dlqRepairCommand(), a.dlqDiscardCommand(), a.dlqExportCommand())
 	return cmd
 }
 
