@@ -50,6 +50,9 @@ func (q *Queue) ReplayAll(ctx context.Context, send []Candidate, b Bulk) (Tally,
 	var canary []Candidate
 	for len(canary) < b.Canary && len(send) > 0 { // more than once if some were not sent
 		first, rest := spread(send, b.Canary-len(canary))
+		if len(first) == 0 { // only landed ones are left
+			break
+		}
 		sent, err := r.replay(ctx, first)
 		canary, send = append(canary, sent...), rest
 		if err != nil {
