@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,9 +18,11 @@ import (
 // Bulk says how many letters are replayed.
 type Bulk struct {
 	By       By
-	Rate     float64               // letters per second; 0 = as fast as the server takes them
-	Canary   int                   // send so many first and go on only if most of them land; 0 = none
-	Progress func(done, total int) // called after each letter, one call at a time; may be nil
+	Rate     float64                  // letters per second; 0 = as fast as the server takes them
+	Pace     *rate.Limiter            // in place of Rate, if several share one; may be nil
+	Canary   int                      // send so many first and go on only if most of them land; 0 = none
+	Progress func(done, total int)    // called after each letter, one call at a time; may be nil
+	Each     func(Candidate, Outcome) // likewise
 }
 
 // Tally is what became of the letters of a bulk replay.
@@ -43,10 +46,13 @@ const inHand = 32
 //
 // A canary is spread over causes and upstreams. It waits, for as long as that takes, until each report of it has landed or died again.
 func (q *Queue) ReplayAll(ctx context.Context, send []Candidate, b Bulk) (Tally, error) {
-	r := &bulkRun{q: q, b: b, pace: pace(b.Rate), total: len(send), tally: Tally{ByOutcome: map[Outcome]int{}}}
+	r := &bulkRun{q: q, b: b, pace: cmp.Or(b.Pace, pace(b.Rate)), total: len(send), tally: Tally{ByOutcome: map[Outcome]int{}}}
 	var canary []Candidate
 	for len(canary) < b.Canary && len(send) > 0 { // more than once if some were not sent
 		first, rest := spread(send, b.Canary-len(canary))
+		if len(first) == 0 { // only landed ones are left
+			break
+		}
 		sent, err := r.replay(ctx, first)
 		canary, send = append(canary, sent...), rest
 		if err != nil {
@@ -108,7 +114,7 @@ func (r *bulkRun) replay(ctx context.Context, letters []Candidate) (sent []Candi
 			if outcome == Replayed {
 				sent = append(sent, c)
 			}
-			r.note(outcome)
+			r.note(c, outcome)
 			return nil
 		})
 	}
@@ -128,12 +134,15 @@ func (r *bulkRun) wait(ctx context.Context) error {
 }
 
 // note counts an outcome. r.mu is held.
-func (r *bulkRun) note(o Outcome) {
+func (r *bulkRun) note(c Candidate, o Outcome) {
 	r.tally.ByOutcome[o]++
 	if o == Replayed {
 		r.tally.Sent++
 	}
 	r.done++
+	if r.b.Each != nil {
+		r.b.Each(c, o)
+	}
 	if r.b.Progress != nil {
 		r.b.Progress(r.done, r.total)
 	}

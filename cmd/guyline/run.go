@@ -85,6 +85,9 @@ func (a *app) run(ctx context.Context, list string, drain bool) error {
 func (a *app) work(ctx context.Context, s *session, h consumer.Handler, t *tally, drain bool) error {
 	cfg := a.cfg.Consumer(version)
 	cfg.Observe = t.observe
+	if drain {
+		cfg.ReplayEvery = 0 // or it would work for as long as there are letters
+	}
 	c, err := consumer.Open(ctx, s.js, h, cfg, a.log)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func (a *app) setupCommand() *cobra.Command {
 			defer s.Close()
 			streams := append(stream.Names(), dlq.Stream, audit.Stream)
 			if a.json {
-				return a.printJSON(map[string]any{"streams": streams, "consumer": stream.Consumer, "buckets": []string{"reports_ledger", "reports_sites"}, "replicas": a.cfg.Replicas})
+				return a.printJSON(map[string]any{"streams": streams, "consumer": stream.Consumer, "buckets": []string{"reports_ledger", "reports_sites", "reports_turns"}, "replicas": a.cfg.Replicas})
 			}
 			t := newTable(a.stdout)
 			for _, name := range streams {
@@ -35,6 +35,7 @@ func (a *app) setupCommand() *cobra.Command {
 			}
 			t.row("reports_ledger", "ready")
 			t.row("reports_sites", "ready")
+			t.row("reports_turns", "ready")
 			return t.flush()
 		},
 	}
