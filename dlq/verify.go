@@ -21,26 +21,45 @@ type Finding struct {
 // attempts and payload. A letter whose burial is still going on has no event yet and is sound.
 func (q *Queue) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
-		deaths := map[death]recorded{} // the newest
+		var deaths Deaths
 		for e, err := range q.trail.All(ctx) {
 			if err != nil {
 				yield(Finding{}, err)
 				return
 			}
-			if e.Kind == audit.Death {
-				deaths[deathOf(e)] = recordOf(e)
-			}
+			deaths.Add(e)
 		}
+		q.VerifyAgainst(ctx, &deaths)(yield)
+	}
+}
+
+// VerifyAgainst is [Queue.Verify] for who has read the trail already.
+func (q *Queue) VerifyAgainst(ctx context.Context, deaths *Deaths) iter.Seq2[Finding, error] {
+	return func(yield func(Finding, error) bool) {
 		for l, err := range q.Export(ctx, Filter{}) {
 			var problem string
 			if err == nil {
-				problem, err = q.check(ctx, l, deaths[deathOf(Death(l))])
+				problem, err = q.check(ctx, l, deaths.newest[deathOf(Death(l))])
 			}
 			if !yield(Finding{l, problem}, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// Deaths is what the trail says of deaths; the newest of each message counts.
+type Deaths struct{ newest map[death]recorded }
+
+// Add takes the next event of the trail, of any kind.
+func (d *Deaths) Add(e audit.Event) {
+	if e.Kind != audit.Death {
+		return
+	}
+	if d.newest == nil {
+		d.newest = map[death]recorded{}
+	}
+	d.newest[deathOf(e)] = recordOf(e)
 }
 
 type death struct {
@@ -88,7 +107,10 @@ func (q *Queue) check(ctx context.Context, l Letter, r recorded) (string, error)
 	if r.is(l) {
 		return "", nil
 	}
-	if moving, err := q.moving(ctx, l); moving || err != nil {
+	switch moving, err := q.moving(ctx, l); {
+	case errors.Is(err, audit.ErrUnreadable):
+		return "the audit trail holds something about this report that is not an event", nil
+	case moving || err != nil:
 		return "", err
 	}
 	switch r.hash {

@@ -16,7 +16,7 @@ const Format = "guyline-proof/1"
 
 // What a bundle may have at most: it comes from strangers.
 const (
-	MaxBundle = 32 << 20 // bytes
+	MaxBundle = 16 << 20 // bytes
 	maxEvents = 10_000
 	maxProof  = 64 // hashes of one proof, one for each level of a tree
 )

@@ -1,9 +1,12 @@
 package proof
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/guyline/guyline/audit"
@@ -118,40 +121,47 @@ func (s *survey) account(ctx context.Context, all []judged) error {
 
 // name says which events are not the ones that were signed, as exactly as can be told.
 func (s *survey) name(ctx context.Context, all []judged) error {
-	var base int64 // so many events are proved to be unchanged
 	var broken []judged
 	for _, j := range all {
-		switch {
-		case j.trail:
-			base = max(base, j.Events)
-		case !j.unknown && (j.restart == nil || j.sequence == 0):
+		if !j.trail && !j.unknown && (j.restart == nil || j.sequence == 0) {
 			broken = append(broken, j)
 		}
 	}
 	if len(broken) == 0 {
 		return nil
 	}
-	for i := len(broken) - 1; i >= 0; i-- {
-		leaves, err := s.log.leaves(ctx, broken[i].Events, broken[i].sequence)
+	for _, j := range slices.Backward(broken) {
+		before := j.sequence
+		for _, n := range s.notes { // a file that is in the stream too
+			if before == 0 && bytes.Equal(n.note, j.note) {
+				before = n.sequence
+			}
+		}
+		leaves, err := s.log.leaves(ctx, j.Events, before)
 		if err != nil {
 			return err
 		}
-		if int64(len(leaves)) == broken[i].Events && rootOf(leaves) == broken[i].Root {
-			return s.blame(ctx, min(base, broken[i].Events), leaves)
+		if int64(len(leaves)) == j.Events && rootOf(leaves) == j.Root {
+			return s.blame(ctx, base(all, j), leaves)
 		}
 	}
-	s.between(base, broken)
+	least := slices.MinFunc(broken, func(x, y judged) int { return cmp.Compare(x.Events, y.Events) })
+	s.between(base(all, least), least)
 	return nil
 }
 
-// between is all that can be said without the hashes of the events that were signed.
-func (s *survey) between(base int64, broken []judged) {
-	least := broken[0]
-	for _, j := range broken {
-		if j.Events < least.Events {
-			least = j
+// base is how many events are proved to be unchanged, by a checkpoint of the same trail that fits.
+func base(all []judged, broken judged) (n int64) {
+	for _, j := range all {
+		if j.trail && j.Origin == broken.Origin && j.Events <= broken.Events {
+			n = max(n, j.Events)
 		}
 	}
+	return n
+}
+
+// between is all that can be said without the hashes of the events that were signed.
+func (s *survey) between(base int64, least judged) {
 	if from, to := base+1, min(least.Events, s.tree.size); from <= to {
 		s.found(Finding{What: InTrail, Sequence: uint64(from), Problem: fmt.Sprintf(
 			"in the events %d to %d something was edited, removed or put in; what exactly is not known, as the hashes of the signed events are not there", from, to)})

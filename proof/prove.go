@@ -2,6 +2,7 @@ package proof
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -55,7 +56,13 @@ func (l *Log) Prove(ctx context.Context, key report.Key, event report.Event, key
 	if err := s.book.prove(&b, under.Checkpoint, values); err != nil {
 		return b, newer, err
 	}
-	return b, newer, l.identify(ctx, &b, entry)
+	if err := l.identify(ctx, &b, entry); err != nil {
+		return b, newer, err
+	}
+	if text, err := json.Marshal(b); err != nil || len(text) > MaxBundle {
+		return b, newer, fmt.Errorf("the proof of %s would have %d bytes: %d are allowed: %w", key.Short(), len(text), MaxBundle, cmp.Or(err, ErrBundle))
+	}
+	return b, newer, nil
 }
 
 // proveEvents puts the report's events into the bundle, and returns how many are newer than the checkpoint. The ledger entries that

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/internal/jsapi"
 )
 
@@ -30,9 +31,10 @@ type survey struct {
 	signed   map[int64]tlog.Hash // roots that the stream's checkpoints say
 	ripe     int64               // how many events were old enough
 	ripeRoot tlog.Hash
-	first    int64       // index of the first of leaves
-	leaves   []tlog.Hash // since the newest checkpoint that fits
-	deaths   map[tlog.Hash]string
+	first    int64                // index of the first of leaves
+	leaves   []tlog.Hash          // since the newest checkpoint that fits
+	deaths   map[tlog.Hash]string // payload by key and audit hash
+	dead     dlq.Deaths
 	restarts []audit.Event
 }
 

@@ -1,11 +1,6 @@
 package proof
 
-import (
-	"context"
-	"errors"
-
-	"github.com/guyline/guyline/audit"
-)
+import "context"
 
 // Verify recomputes everything and holds it against the checkpoints: each event and its audit hash, each letter and its death, each
 // ledger entry and its key, each checkpoint of the stream, and the note of one that was kept elsewhere (file; nil if there is
@@ -25,11 +20,8 @@ func (s *survey) verify(ctx context.Context, all []judged) error {
 	if err := s.account(ctx, all); err != nil {
 		return err
 	}
-	for f, err := range s.log.letters.Verify(ctx) {
+	for f, err := range s.log.letters.VerifyAgainst(ctx, &s.dead) {
 		switch {
-		case errors.Is(err, audit.ErrUnreadable):
-			s.found(Finding{What: InLetters, Problem: "the letters cannot be compared with the trail as long as it holds something unreadable"})
-			return nil
 		case err != nil:
 			return err
 		case f.Problem != "":

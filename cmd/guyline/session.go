@@ -18,6 +18,7 @@ import (
 	"github.com/guyline/guyline/embedded"
 	"github.com/guyline/guyline/fate"
 	"github.com/guyline/guyline/keyvalue"
+	"github.com/guyline/guyline/proof"
 	"github.com/guyline/guyline/stream"
 )
 
@@ -72,7 +73,7 @@ func (a *app) open(ctx context.Context, as access) (_ *session, err error) {
 	}
 	cfg := a.cfg.Consumer(version).Queues
 	if as == setsUp || as != reads && s.store != nil && !s.store.Remote() {
-		if err := consumer.Setup(ctx, s.js, cfg); err != nil {
+		if err := errors.Join(consumer.Setup(ctx, s.js, cfg), proof.Setup(ctx, s.js, cfg.Replicas)); err != nil {
 			return nil, err
 		}
 	}
@@ -90,6 +91,9 @@ func (a *app) open(ctx context.Context, as access) (_ *session, err error) {
 	s.finder = fate.New(s.queues, s.letters, s.ledger, s.trail)
 	return s, nil
 }
+
+// proof is the trail, the ledger and the letters, as something to be proved.
+func (s *session) proof() *proof.Log { return proof.New(s.js, s.ledger, s.letters) }
 
 // Close closes the connection and then the store, if this process holds it.
 func (s *session) Close() {
