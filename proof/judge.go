@@ -95,9 +95,14 @@ func (s *survey) compareLedger(j *judged, known map[uint64]Checkpoint) {
 // account turns the judgement into the report: what fits, what was given up, and what is a finding.
 func (s *survey) account(ctx context.Context, all []judged) error {
 	for _, j := range all {
+		if j.sequence == 0 {
+			s.report.FileFits = new(j.fits())
+		}
 		switch {
 		case j.fits():
-			s.report.Fit++
+			if j.sequence > 0 {
+				s.report.Fit++
+			}
 			if s.report.Newest == nil || s.report.Newest.Events <= j.Events && s.report.Newest.Revision <= j.Revision {
 				s.report.Newest, s.report.SignedBy = &j.Checkpoint, j.signers
 			}

@@ -68,11 +68,16 @@ type settled struct {
 // readLedger reads the ledger. Entries stored after ripe count as too young; the zero time lets all count.
 func (s *survey) readLedger(ctx context.Context, ripe time.Time) error {
 	s.book.past = map[rawKey][]settled{}
+	stream, err := s.log.js.Stream(ctx, keyvalue.LedgerStream)
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	s.book.last = stream.CachedInfo().State.LastSeq // not the last that is read: that one may be overwritten meanwhile
 	for r, err := range s.log.ledger.Records(ctx) {
 		if err != nil {
 			return err
 		}
-		s.book.last = r.Revision
+		s.book.last = max(s.book.last, r.Revision)
 		if ripe.IsZero() || !r.Stored.After(ripe) {
 			s.book.ripe = r.Revision
 		}

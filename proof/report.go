@@ -48,7 +48,8 @@ type Report struct {
 	Results int64     `json:"results"` // in the ledger
 	Letters int64     `json:"letters"` // that are as the trail recorded them, or on their way
 
-	Fit      int         `json:"checkpoints_fit"` // of the stream, and the file
+	Fit      int         `json:"checkpoints_fit"`     // of the stream
+	FileFits *bool       `json:"file_fits,omitempty"` // if there is one
 	Newest   *Checkpoint `json:"newest_checkpoint,omitempty"`
 	SignedBy []string    `json:"signed_by,omitempty"` // the newest that fits; without keys nothing is known
 	GivenUp  []GivenUp   `json:"given_up,omitempty"`

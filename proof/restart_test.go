@@ -76,7 +76,7 @@ func TestRestartByFile(t *testing.T) {
 		t.Errorf("sign over the file that was given up: %v", err)
 	}
 	w.finds(w.verify(w.public, newest.Note), "checkpoint: the given file: ", "event 1: in the events 1 to 2 something")
-	if seen := w.verify(w.public, fits.Note); !seen.Sound() || seen.Fit != 3 {
+	if seen := w.verify(w.public, fits.Note); !seen.Sound() || seen.Fit != 2 || !*seen.FileFits {
 		t.Errorf("%+v", seen)
 	}
 }

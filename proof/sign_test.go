@@ -54,7 +54,7 @@ func TestSign(t *testing.T) {
 	if err != nil || c != third.Checkpoint || len(signers) != 1 || signers[0] != w.key.ID() {
 		t.Errorf("the note says %+v by %v, %v", c, signers, err)
 	}
-	if seen := w.verify(w.public, first.Note); !seen.Sound() || seen.Fit != 4 || *seen.Newest != third.Checkpoint && seen.Newest.Events != 1 {
+	if seen := w.verify(w.public, first.Note); !seen.Sound() || seen.Fit != 3 || !*seen.FileFits || seen.Newest.Events != 1 {
 		t.Errorf("an old file: %+v", seen)
 	}
 }

@@ -45,7 +45,7 @@ func (a *app) auditVerifyCommand() *cobra.Command {
 			if a.json {
 				err = a.printJSON(seen)
 			} else {
-				err = a.printVerified(seen, len(keys) > 0, note != nil)
+				err = a.printVerified(seen, len(keys) > 0)
 			}
 			if err == nil && !seen.Sound() {
 				return errPerson
@@ -67,7 +67,7 @@ func (a *app) printFindings(w io.Writer, seen proof.Report) {
 	}
 }
 
-func (a *app) printVerified(seen proof.Report, keys, file bool) error {
+func (a *app) printVerified(seen proof.Report, keys bool) error {
 	a.printFindings(a.stdout, seen)
 	for _, g := range seen.GivenUp {
 		of := ""
@@ -82,6 +82,9 @@ func (a *app) printVerified(seen proof.Report, keys, file bool) error {
 	t.row("results", humanize.Comma(seen.Results))
 	t.row("letters", humanize.Comma(seen.Letters)+" as the trail recorded them")
 	t.row("checkpoints", humanize.Comma(int64(seen.Fit))+" fit")
+	if fits := seen.FileFits; fits != nil {
+		t.row("given file", map[bool]string{true: "fits", false: "does not fit"}[*fits])
+	}
 	if n := seen.Newest; n != nil {
 		by := "signatures not checked"
 		if len(seen.SignedBy) > 0 {
@@ -94,12 +97,12 @@ func (a *app) printVerified(seen proof.Report, keys, file bool) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(a.stdout, meaning(seen, keys, file))
+	_, err := fmt.Fprintln(a.stdout, meaning(seen, keys))
 	return err
 }
 
 // meaning says what the verification proves and what it does not.
-func meaning(seen proof.Report, keys, file bool) string {
+func meaning(seen proof.Report, keys bool) string {
 	n := seen.Newest
 	switch {
 	case !seen.Sound():
@@ -109,7 +112,7 @@ func meaning(seen proof.Report, keys, file bool) string {
 	case keys:
 		return fmt.Sprintf("The first %s events and the %s results of %s are what was signed then. The rest fits together, and is proved by the next checkpoint.",
 			humanize.Comma(n.Events), humanize.Comma(n.Results), n.Time.Format(time.RFC3339))
-	case file:
+	case seen.FileFits != nil:
 		return "Everything fits together, and fits the given file. That proves as much as the place where the file was kept; with --pubkey its signature is checked too."
 	}
 	return "Everything fits together and fits the checkpoints beside it. That proves little: whoever can write to the store could have replaced both. " +
