@@ -128,7 +128,10 @@ func (b *book) close() {
 		b.add(key, past, nil)
 	}
 	slices.SortFunc(b.versions, func(x, y version) int {
-		return cmp.Or(bytes.Compare(x.key[:], y.key[:]), cmp.Compare(x.revision, y.revision))
+		if order := bytes.Compare(x.key[:], y.key[:]); order != 0 {
+			return order
+		}
+		return cmp.Compare(x.revision, y.revision)
 	})
 	b.present, b.past = nil, nil
 }

@@ -21,7 +21,7 @@ func TestTree(t *testing.T) {
 		return hashes, nil
 	})
 	var grown tree
-	for n := int64(0); n < 200; n++ {
+	for n := range int64(200) {
 		want, err := tlog.TreeHash(n, read)
 		if got := grown.root(); err != nil || got != want {
 			t.Fatalf("size %d: root %s, want %s, %v", n, got, want, err)
