@@ -10,8 +10,11 @@ import (
 	"github.com/guyline/guyline/internal/jsapi"
 )
 
-// reach is how far from its place an event is looked for.
-const reach = 256
+// An event is looked for this far from its place, and farther as long as there are tries left.
+const (
+	reach = 256
+	tries = 4 << 20 // hashes, a few seconds
+)
 
 // blame names what was done to the events after base, given the record hashes of those that were signed. The hash of an event has
 // its sequence in it, so an event that has moved is found by trying the places around.
@@ -21,6 +24,7 @@ type blame struct {
 	found  []bool
 	shift  int64  // how far the last event that was found has moved
 	newest uint64 // highest signed sequence that was found
+	left   int    // tries
 	lone   []lone
 	moved  []moved
 }
@@ -34,8 +38,12 @@ type lone struct {
 // moved is a signed event that comes after one that followed it.
 type moved struct{ event, after uint64 }
 
+func newBlame(base int64, signed []tlog.Hash) *blame {
+	return &blame{base: uint64(base), newest: uint64(base), want: signed[base:], found: make([]bool, int64(len(signed))-base), left: tries}
+}
+
 func (s *survey) blame(ctx context.Context, base int64, signed []tlog.Hash) error {
-	b := blame{base: uint64(base), newest: uint64(base), want: signed[base:], found: make([]bool, int64(len(signed))-base)}
+	b := newBlame(base, signed)
 	for m, err := range jsapi.Scan(ctx, s.log.js, audit.Stream, "reports.audit.>", false) {
 		switch {
 		case err != nil:
@@ -54,7 +62,10 @@ func (s *survey) blame(ctx context.Context, base int64, signed []tlog.Hash) erro
 // place finds out which signed event this one is.
 func (b *blame) place(sequence uint64, hash func(uint64) tlog.Hash) {
 	at := int64(sequence) + b.shift
-	for d := int64(0); d <= reach; d++ {
+	for d := int64(0); d <= reach || d <= int64(len(b.want)) && b.left > 0; d++ {
+		if d > reach {
+			b.left -= 2
+		}
 		for _, k := range []int64{at + d, at - d} {
 			if !b.is(k, hash) {
 				continue

@@ -29,7 +29,7 @@ type Newer struct {
 // Prove makes a bundle about one report, under the newest checkpoint of the stream that fits and that one of the keys has signed
 // (without keys: that fits). The event names the report; with an empty one, site and source are looked up by the key if they can be.
 func (l *Log) Prove(ctx context.Context, key report.Key, event report.Event, keys Keys) (b Bundle, newer Newer, err error) {
-	s, err := l.read(ctx, nil, 0)
+	s, err := l.read(ctx, nil, 0, false)
 	if err != nil {
 		return b, newer, err
 	}

@@ -21,7 +21,7 @@ func (l *Log) Restart(ctx context.Context, keys Keys, file []byte, actor, reason
 	if report.Clean(reason) == "" || actor == "" {
 		return audit.Event{}, errors.New("restart: actor and reason are required")
 	}
-	s, err := l.read(ctx, file, 0)
+	s, err := l.read(ctx, file, 0, false)
 	if err != nil {
 		return audit.Event{}, err
 	}

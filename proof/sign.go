@@ -35,7 +35,7 @@ func (l *Log) Sign(ctx context.Context, key Key, keys Keys, file []byte, age tim
 	if err != nil {
 		return Signed{}, Report{}, err
 	}
-	s, err := l.read(ctx, file, age)
+	s, err := l.read(ctx, file, age, true)
 	if err != nil {
 		return Signed{}, Report{}, err
 	}

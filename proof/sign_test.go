@@ -73,7 +73,7 @@ func TestYoungIsLeftOut(t *testing.T) {
 		return m.Time
 	}
 	for n := range uint64(3) {
-		s, err := w.read(t.Context(), nil, 0)
+		s, err := w.read(t.Context(), nil, 0, false)
 		w.must(err)
 		whole := s.ripe
 		s.tree, s.book = tree{}, book{}
@@ -97,6 +97,12 @@ func TestYoungIsLeftOut(t *testing.T) {
 func TestSignAtOnce(t *testing.T) {
 	t.Parallel()
 	w, _ := busy(t)
+	last, err := w.last(t.Context(), noteSubject)
+	w.must(err)
+	same := w.sign() // the one who was faster
+	if _, err := w.append(t.Context(), &nats.Msg{Subject: noteSubject, Data: same.Note}, last); !errors.Is(err, ErrRace) {
+		t.Errorf("the slower one: %v", err)
+	}
 	for round := range 5 {
 		w.die(fmt.Sprintf("more%d.pdf", round))
 		before := len(w.messages(Stream))

@@ -31,6 +31,7 @@ type survey struct {
 	signed   map[int64]tlog.Hash // roots that the stream's checkpoints say
 	ripe     int64               // how many events were old enough
 	ripeRoot tlog.Hash
+	keep     bool                 // the leaves are wanted
 	first    int64                // index of the first of leaves
 	leaves   []tlog.Hash          // since the newest checkpoint that fits
 	deaths   map[tlog.Hash]string // payload by key and audit hash
@@ -39,9 +40,9 @@ type survey struct {
 }
 
 // read reads all but the letters. A checkpoint that was kept elsewhere is read with those of the stream. What is younger than age
-// does not count as ripe.
-func (l *Log) read(ctx context.Context, file []byte, age time.Duration) (s *survey, err error) {
-	s = &survey{log: l, roots: map[int64]tlog.Hash{}, signed: map[int64]tlog.Hash{}, deaths: map[tlog.Hash]string{}}
+// does not count as ripe. With keep, the record hashes since the newest checkpoint are kept.
+func (l *Log) read(ctx context.Context, file []byte, age time.Duration, keep bool) (s *survey, err error) {
+	s = &survey{log: l, keep: keep, roots: map[int64]tlog.Hash{}, signed: map[int64]tlog.Hash{}, deaths: map[tlog.Hash]string{}}
 	s.report.Findings = []Finding{}
 	if s.notes, err = l.notes(ctx); err != nil {
 		return nil, err
@@ -113,7 +114,9 @@ func (s *survey) readTrail(ctx context.Context, ripe time.Time) error {
 func (s *survey) add(m *jetstream.RawStreamMsg) {
 	leaf := eventLeaf(m.Sequence, m.Subject, m.Data)
 	s.tree.add(leaf)
-	s.leaves = append(s.leaves, leaf)
+	if s.keep {
+		s.leaves = append(s.leaves, leaf)
+	}
 }
 
 // root notes the root of the tree if a checkpoint has its size. If it fits, the leaves so far are stored already.

@@ -8,7 +8,7 @@ import "context"
 //
 // Without keys no signature is checked: the checkpoints of the stream then prove only that the log fits what lies beside it.
 func (l *Log) Verify(ctx context.Context, keys Keys, file []byte) (Report, error) {
-	s, err := l.read(ctx, file, 0)
+	s, err := l.read(ctx, file, 0, false)
 	if err != nil {
 		return Report{}, err
 	}

@@ -73,7 +73,10 @@ func (a *app) open(ctx context.Context, as access) (_ *session, err error) {
 	}
 	cfg := a.cfg.Consumer(version).Queues
 	if as == setsUp || as != reads && s.store != nil && !s.store.Remote() {
-		if err := errors.Join(consumer.Setup(ctx, s.js, cfg), proof.Setup(ctx, s.js, cfg.Replicas)); err != nil {
+		if err := consumer.Setup(ctx, s.js, cfg); err != nil {
+			return nil, err
+		}
+		if err := proof.Setup(ctx, s.js, cfg.Replicas); err != nil {
 			return nil, err
 		}
 	}
