@@ -50,6 +50,7 @@ type Event struct {
 	Revision   uint64     `json:"revision,omitempty"`           // of a reprocess: the ledger entry that it reopened
 	Settled    []byte     `json:"settled,omitempty"`            // and that entry, as it was stored
 	Checkpoint string     `json:"checkpoint,omitempty"`         // of a restart: the newest checkpoint that was given up
+	GivenUp    []string   `json:"given_up_sha256,omitempty"`    // and all of them, each by the SHA-256 of its note
 
 	// Corrects marks a death that replaces an `abandoned` one of the same message by a real verdict.
 	Corrects bool `json:"corrects,omitempty"`

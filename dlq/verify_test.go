@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -17,6 +18,7 @@ const (
 	badHash     = "the audit hash does not fit the reason"
 	badPayload  = "the payload is another report's"
 	badReason   = "the audit trail has recorded another reason for this death"
+	badRecord   = "the audit trail has recorded another class, code, number of attempts or payload for this death"
 	notRecorded = "the audit trail has not recorded this death"
 )
 
@@ -71,6 +73,14 @@ func TestVerify(t *testing.T) {
 				m.Header.Set(report.HeaderReason, "it was empty")
 				m.Header.Set(report.HeaderAuditHash, report.AuditHash(report.NewKey("TWR 1", "reason and hash"), "it was empty"))
 			},
+		},
+		badRecord: {
+			"class":       func(m *nats.Msg) { m.Header.Set(report.HeaderClass, "exhausted") },
+			"no class":    func(m *nats.Msg) { m.Header.Del(report.HeaderClass) },
+			"code":        func(m *nats.Msg) { m.Header.Set(report.HeaderCode, "no-pages") },
+			"attempts":    func(m *nats.Msg) { m.Header.Set(report.HeaderAttempts, "4") },
+			"no attempts": func(m *nats.Msg) { m.Header.Del(report.HeaderAttempts) },
+			"metadata":    func(m *nats.Msg) { m.Data = bytes.Replace(m.Data, []byte("firm"), []byte("form"), 1) },
 		},
 		notRecorded: {
 			"stream":          func(m *nats.Msg) { m.Header.Set(report.HeaderStream, "KV_reports_ledger") },

@@ -9,6 +9,7 @@ import (
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/proof"
 	"github.com/guyline/guyline/stream"
 )
 
@@ -25,7 +26,7 @@ func (a *app) setupCommand() *cobra.Command {
 				return err
 			}
 			defer s.Close()
-			streams := append(stream.Names(), dlq.Stream, audit.Stream)
+			streams := append(stream.Names(), dlq.Stream, audit.Stream, proof.Stream)
 			if a.json {
 				return a.printJSON(map[string]any{"streams": streams, "consumer": stream.Consumer, "buckets": []string{"reports_ledger", "reports_sites", "reports_turns"}, "replicas": a.cfg.Replicas})
 			}
