@@ -62,7 +62,7 @@ func TestVerifiedWhileAtWork(t *testing.T) {
 			sign()
 		}
 	}
-	desk := reprocess.New(w.queues, w.ledger, w.trail)
+	desk := reprocess.New(w.queues, w.ledger, w.letters, w.trail)
 	for round := range 3 {
 		for l, err := range w.letters.List(t.Context(), dlq.Filter{}) {
 			w.must(err)
@@ -71,7 +71,7 @@ func TestVerifiedWhileAtWork(t *testing.T) {
 		}
 		sign()
 		for _, k := range good[:5] {
-			err := desk.Reprocess(t.Context(), "*", k, reprocess.By{Actor: "ada@office", Reason: "a corrected file"})
+			_, err := desk.Reprocess(t.Context(), "*", k, reprocess.By{Actor: "ada@office", Reason: "a corrected file"})
 			if err != nil && !errors.Is(err, reprocess.ErrNotSettled) && !errors.Is(err, reprocess.ErrChanged) {
 				t.Fatal(err)
 			}

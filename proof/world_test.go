@@ -44,8 +44,9 @@ func newWorld(t testing.TB) *world {
 	w.must(errors.Join(stream.Setup(ctx, js, cfg), keyvalue.Setup(ctx, js, 1), audit.Setup(ctx, js, 1), dlq.Setup(ctx, js, 1), Setup(ctx, js, 1)))
 	ledger, err := keyvalue.OpenLedger(ctx, js)
 	w.must(err)
-	w.Log = New(js, ledger, dlq.New(js, w.queues, ledger, w.trail, dlq.DefaultReplayMax))
-	w.desk = reprocess.New(w.queues, ledger, w.trail)
+	letters := dlq.New(js, w.queues, ledger, w.trail, dlq.DefaultReplayMax)
+	w.Log = New(js, ledger, letters)
+	w.desk = reprocess.New(w.queues, ledger, letters, w.trail)
 	w.key, w.public = newKey(t, "office")
 	return w
 }
@@ -116,7 +117,8 @@ func (w *world) land(uri, result string) keyvalue.Entry {
 func (w *world) reprocess(uri string) {
 	w.Helper()
 	ctx, key := context.Background(), report.NewKey(site, uri)
-	w.must(w.desk.Reprocess(ctx, report.NewToken(site), key, reprocess.By{Actor: "ada@office", Reason: "a corrected file"}))
+	_, err := w.desk.Reprocess(ctx, report.NewToken(site), key, reprocess.By{Actor: "ada@office", Reason: "a corrected file"})
+	w.must(err)
 	m, err := w.queues.Copy(ctx, report.NewToken(site), key)
 	w.must(err)
 	w.must(w.queues.Delete(ctx, m.Ref))
