@@ -49,7 +49,7 @@ func (s *survey) judge(keys Keys) (all []judged) {
 		default:
 			s.compareTrail(&j)
 			s.compareLedger(&j, ledgers)
-			if before != nil && j.Events < before.Events && n.sequence > 0 {
+			if before != nil && n.sequence > 0 && (j.Events < before.Events || j.Revision < before.Revision) {
 				j.misfits = append(j.misfits, "it covers less than the one before it")
 			}
 		}

@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/report"
@@ -127,3 +131,63 @@ func TestReprocessCutShort(t *testing.T) {
 	w.must(w.trail.Append(context.Background(), event))
 	w.sound(2)
 }
+
+func TestTamperedLedger(t *testing.T) {
+	t.Parallel()
+	const entry = "$KV.reports_ledger.TWR=201."
+	key := report.NewKey(site, "s3://reports/done2.pdf")
+	for name, tt := range map[string]struct {
+		change func(*world)
+		want   []string
+	}{
+		"edited": {func(w *world) {
+			e, err := w.ledger.LookupLeader(context.Background(), "*", key)
+			w.must(err)
+			_, err = w.js.Publish(context.Background(), entry+string(key), []byte(strings.Replace(string(e.Raw), `"pages":1`, `"pages":2`, 1)))
+			w.must(err)
+		}, []string{"checkpoint 2: the ledger had 2 results at revision 3, and 3 were signed"}},
+		"edited in a stream made anew": {func(w *world) {
+			w.rebuild(ledgerStream, func(all []*nats.Msg) []*nats.Msg {
+				all[1].Data = []byte(strings.Replace(string(all[1].Data), `"pages":1`, `"pages":2`, 1))
+				return all
+			})
+		}, []string{"checkpoint 2: the ledger's results at revision 3 are not the ones that were signed"}},
+		"removed": {func(w *world) {
+			w.rebuild(ledgerStream, func(all []*nats.Msg) []*nats.Msg { return slices.Delete(all, 1, 2) })
+			w.land("another", `{}`)
+		}, []string{"checkpoint 2: the ledger's results at revision 3 are not the ones that were signed"}},
+		"swapped": {func(w *world) {
+			w.rebuild(ledgerStream, func(all []*nats.Msg) []*nats.Msg { all[1], all[2] = all[2], all[1]; return all })
+		}, []string{"checkpoint 2: the ledger's results at revision 3 are not the ones that were signed"}},
+		"cut off": {func(w *world) {
+			w.rebuild(ledgerStream, func(all []*nats.Msg) []*nats.Msg { return all[:2] })
+		}, []string{"checkpoint 2: the ledger is cut off: it ends at revision 2, and 3 was signed"}},
+		"deleted": {func(w *world) {
+			_, err := w.js.PublishMsg(context.Background(), &nats.Msg{Subject: entry + string(key), Header: nats.Header{"KV-Operation": {"DEL"}}})
+			w.must(err)
+		}, []string{"ledger 4 (", "checkpoint 2: the ledger had 2 results at revision 3"}},
+		"another report's": {func(w *world) {
+			_, err := w.js.Publish(context.Background(), entry+string(report.NewKey(site, "x")), w.messages(ledgerStream)[0].Data)
+			w.must(err)
+		}, []string{"ledger 4 ("}},
+		"another site's": {func(w *world) {
+			all := w.messages(ledgerStream)
+			_, err := w.js.Publish(context.Background(), strings.Replace(all[0].Subject, "TWR=201", "NY", 1), all[0].Data)
+			w.must(err)
+		}, []string{"ledger 4 ("}},
+		"rubbish": {func(w *world) {
+			_, err := w.js.Publish(context.Background(), entry+"x", []byte("{"))
+			w.must(err)
+		}, []string{"ledger 4 (x): "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := busy(t)
+			w.sound(1)
+			tt.change(w)
+			w.finds(w.verify(w.public, nil), tt.want...)
+		})
+	}
+}
+
+const ledgerStream = "KV_reports_ledger"

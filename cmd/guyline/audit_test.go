@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/proof"
 )
 
@@ -167,4 +168,22 @@ func TestAuditWrongUsage(t *testing.T) {
 	if e := s.want(t, exitFailed, []string{"audit", "checkpoint", "--key", "key"}); !strings.Contains(e.stderr, "others can read") {
 		t.Errorf("a key that others can read: %s", e.stderr)
 	}
+}
+
+// On a server that was set up by an older version the stream of checkpoints is missing.
+func TestAuditBeforeSetup(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t)
+	s := newShop(t, "GUYLINE_NATS_URL="+server.URL())
+	s.want(t, 0, []string{"setup"}, proof.Stream+" ready\n")
+	if err := server.JetStream(t).DeleteStream(t.Context(), proof.Stream); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"audit", "verify"}, {"audit", "restart", "--reason", "x"}, {"audit", "prove", "TWR-1", "a.pdf"}} {
+		if e := s.want(t, exitFailed, args); !strings.Contains(e.stderr, "`guyline setup` makes what is missing") {
+			t.Errorf("%v: %s", args, e.stderr)
+		}
+	}
+	s.want(t, 0, []string{"setup"})
+	s.want(t, 0, []string{"audit", "verify"}, "events 0\n", "findings 0\n")
 }
