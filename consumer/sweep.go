@@ -120,7 +120,10 @@ func (w *watch) round(ctx context.Context) error {
 	for _, m := range candidates {
 		first, before := w.looked[m.Ref.Sequence]
 		if before && time.Since(first) >= apart {
-			if err := w.c.buryOrphan(ctx, m); err != nil {
+			err := w.c.buryOrphan(ctx, m)
+			if hopeless(err) {
+				w.c.log.Error("ALARM: what is stored about a report cannot be read or trusted; it is left alone", "key", m.Key.Short(), "err", err)
+			} else if err != nil {
 				return err
 			}
 			continue

@@ -240,8 +240,10 @@ func (q *Queue) recordDeath(ctx context.Context, l Letter) (before bool, err err
 		return false, nil
 	case last.Kind != audit.Death && last.Letter == l.Sequence && l.Sequence != 0:
 		return true, nil
-	case last.Kind == audit.Death && last.Stream == e.Stream && last.Sequence == e.Sequence:
+	case last.Kind == audit.Death && last.Stream == e.Stream && last.Sequence == e.Sequence && last.Class == report.ClassAbandoned:
 		e.Corrects = true
+	case last.Kind == audit.Death && last.Stream == e.Stream && last.Sequence == e.Sequence:
+		return false, fmt.Errorf("dead-letter queue: %s: %w", l.Key.Short(), ErrForged)
 	}
 	return false, q.trail.Append(ctx, e)
 }

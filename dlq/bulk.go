@@ -104,7 +104,7 @@ func (r *bulkRun) replay(ctx context.Context, letters []Candidate) (sent []Candi
 			}
 			outcome, err := r.q.Replay(context.WithoutCancel(ctx), c.Sequence, r.b.By)
 			switch {
-			case errors.Is(err, keyvalue.ErrUnreadable), errors.Is(err, audit.ErrUnreadable):
+			case errors.Is(err, keyvalue.ErrUnreadable), errors.Is(err, audit.ErrUnreadable), errors.Is(err, ErrForged):
 				outcome = Unreadable
 			case err != nil:
 				return fmt.Errorf("replay %s, letter %d: %w", c.Key.Short(), c.Sequence, err)

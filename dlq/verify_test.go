@@ -128,7 +128,7 @@ func TestVerify(t *testing.T) {
 	l = y.die(t, "again")
 	y.replay(t, l, Replayed)
 	want[y.bury(t, y.queued(t)[0], "no pages").Key] = ""
-	l = y.die(t, "corrected")
+	l = y.dieAs(t, "corrected", func(l *Letter) { l.Class, l.Code = report.ClassAbandoned, report.CodeAbandoned })
 	verdict := letterOf(stream.Message{Key: l.Key, Site: l.Site, Identity: l.Source, PublishedAt: l.PublishedAt, Body: l.Body}, "no pages")
 	verdict = y.put(t, verdict)
 	if err := y.RecordDeath(t.Context(), verdict); err != nil {
