@@ -52,6 +52,7 @@ type Event struct {
 	Revision   uint64     `json:"revision,omitempty"`           // of a reprocess: the ledger entry that it reopened
 	Settled    []byte     `json:"settled,omitempty"`            // and that entry, as it was stored
 	Checkpoint string     `json:"checkpoint,omitempty"`         // of a restart: the newest checkpoint that was given up
+	GivenUp    []string   `json:"given_up_sha256,omitempty"`    // and all of them, each by the SHA-256 of its note
 
 	// Corrects marks a death that replaces an `abandoned` one of the same message by a real verdict.
 	Corrects bool `json:"corrects,omitempty"`
@@ -75,6 +76,8 @@ func (e Event) ID() string {
 			id += ":corrected"
 		}
 		return id
+	case Repair: // two people can repair one letter in two ways, and both must be on record
+		return fmt.Sprintf("repair:%s:%d:%s", e.Key, e.Letter, e.NewKey)
 	case Reprocess:
 		return fmt.Sprintf("reprocess:%s:%d", e.Key, e.Revision)
 	case Restart:

@@ -15,13 +15,14 @@ import (
 func TestID(t *testing.T) {
 	t.Parallel()
 	const key = "068af75aea2cbf541cbd61bafac909cbdd1a6ba75eed155147faeaf0533f5899"
-	e := audit.Event{Key: key, Stream: "REPORTS", Sequence: 7, Delivery: 3, Letter: 12}
+	e := audit.Event{Key: key, Stream: "REPORTS", Sequence: 7, Delivery: 3, Letter: 12, NewKey: "b9e1"}
 	for kind, want := range map[audit.Kind]string{
 		audit.AttemptFailed: "attempt:" + key + ":REPORTS:7:3",
 		audit.Death:         "death:" + key + ":REPORTS:7",
 		audit.Replay:        "replay:" + key + ":12",
 		audit.Discard:       "discard:" + key + ":12",
 		audit.Recovered:     "recovered:" + key + ":12",
+		audit.Repair:        "repair:" + key + ":12:b9e1",
 	} {
 		e.Kind = kind
 		if got := e.ID(); got != want {

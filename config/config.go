@@ -25,6 +25,7 @@ import (
 	"github.com/guyline/guyline/embedded"
 	"github.com/guyline/guyline/extract"
 	"github.com/guyline/guyline/extract/source"
+	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/report"
 )
 
@@ -51,6 +52,10 @@ type Config struct {
 	Sweep         time.Duration `envconfig:"SWEEP" default:"30s" allowed:"100ms or more" desc:"how often to look for reports that the server will never deliver again"`
 	ParkMax       time.Duration `envconfig:"PARK_MAX" default:"24h" allowed:"0 or more" desc:"how long a report may be put aside in all while its upstream is down, spending no attempt; 0: never"`
 	ReplayMax     int           `envconfig:"REPLAY_MAX" default:"5" allowed:"1 to 1000" desc:"how often one report may be replayed; beyond it its letter is quarantined"`
+	DueWarn       time.Duration `envconfig:"DUE_WARN" default:"24h" allowed:"0 to 8760h; 0: never" desc:"status and log lines warn of a dead letter whose report is due within so long"`
+	ReplayEvery   time.Duration `envconfig:"REPLAY_EVERY" default:"1h" allowed:"0, or 1m to 24h" desc:"how often one of the workers replays dead letters by itself; those of an upstream that answers again within a minute; 0: neither"`
+	ReplayClasses string        `envconfig:"REPLAY_CLASSES" default:"exhausted,abandoned" allowed:"exhausted, abandoned, poison, comma-separated" desc:"which letters are replayed on schedule"`
+	ReplayRate    float64       `envconfig:"REPLAY_RATE" default:"10" allowed:"above 0, at most 1000" desc:"letters per second, of automatic replays"`
 	Replicas      int           `envconfig:"REPLICAS" default:"1" allowed:"1 to 5; 1 with the embedded store" desc:"of streams and buckets"`
 
 	FileRoot string `envconfig:"FILE_ROOT" allowed:"a directory" desc:"that no file: source may leave; empty: the working directory"`
@@ -134,6 +139,10 @@ func (c *Config) validate() error {
 		{"SWEEP", c.Sweep >= 100*time.Millisecond},
 		{"PARK_MAX", c.ParkMax >= 0},
 		{"REPLAY_MAX", c.ReplayMax >= 1 && c.ReplayMax <= 1000},
+		{"DUE_WARN", c.DueWarn >= 0 && c.DueWarn <= 365*24*time.Hour},
+		{"REPLAY_EVERY", c.ReplayEvery == 0 || c.ReplayEvery >= time.Minute && c.ReplayEvery <= keyvalue.LongestTurn},
+		{"REPLAY_CLASSES", c.replayClasses() != nil},
+		{"REPLAY_RATE", c.ReplayRate > 0 && c.ReplayRate <= 1000},
 		{"REPLICAS", c.Replicas == 1 || c.Replicas > 1 && c.Replicas <= 5 && c.NATSURL != ""},
 		{"MAX_BYTES", c.MaxBytes >= 1 && c.MaxBytes < 1<<31},
 		{"HOST_CONCURRENCY", c.HostConcurrency >= 1 && c.HostConcurrency <= 1024},
@@ -177,6 +186,19 @@ func words(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
+// replayClasses lists GUYLINE_REPLAY_CLASSES; nil if it names something else, or nothing.
+func (c Config) replayClasses() (classes []report.Class) {
+	for _, word := range words(c.ReplayClasses) {
+		switch class := report.Class(word); class {
+		case report.ClassExhausted, report.ClassAbandoned, report.ClassPoison:
+			classes = append(classes, class)
+		default:
+			return nil
+		}
+	}
+	return classes
+}
+
 // Redacted is GUYLINE_NATS_URL fit to be shown: users, passwords and tokens are masked.
 func (c Config) Redacted() string {
 	var shown []string
@@ -199,7 +221,8 @@ func (c Config) Consumer(version string) consumer.Config {
 	out.Queues.Replicas, out.Queues.QueueBytes, out.Queues.Duplicates = c.Replicas, int64(c.QueueBytes), c.Duplicates
 	out.Queues.AckWait, out.Queues.MaxAttempts, out.Queues.MaxAckPending = c.AckWait, c.MaxAttempts, c.MaxAckPending
 	out.Workers, out.AttemptTimeout, out.StopGrace, out.Sweep = c.Workers, c.AttemptTimeout, c.StopGrace, c.Sweep
-	out.ParkMax, out.ReplayMax = c.ParkMax, c.ReplayMax
+	out.ParkMax, out.DueWarn = c.ParkMax, c.DueWarn
+	out.ReplayMax, out.ReplayEvery, out.ReplayClasses, out.ReplayRate = c.ReplayMax, c.ReplayEvery, c.replayClasses(), c.ReplayRate
 	out.Backoff = report.Backoff{Base: c.BaseDelay, Max: c.MaxDelay, Jitter: c.Jitter}
 	out.Version = version
 	return out

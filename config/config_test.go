@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/guyline/guyline/consumer"
+	"github.com/guyline/guyline/report"
 )
 
 // load reads the configuration with these variables and no others of ours.
@@ -86,6 +87,13 @@ func TestWrongValues(t *testing.T) {
 		{"GUYLINE_QUEUE_BYTES=1kB", `GUYLINE_QUEUE_BYTES is "1kB"`},
 		{"GUYLINE_QUEUE_BYTES=lots", `GUYLINE_QUEUE_BYTES is "lots"`},
 		{"GUYLINE_SWEEP=0s", `GUYLINE_SWEEP is "0s"`},
+		{"GUYLINE_REPLAY_EVERY=30s", `GUYLINE_REPLAY_EVERY is "30s", allowed: 0, or 1m to 24h`},
+		{"GUYLINE_REPLAY_EVERY=25h", `GUYLINE_REPLAY_EVERY is "25h"`},
+		{"GUYLINE_REPLAY_EVERY=-1h", `GUYLINE_REPLAY_EVERY is "-1h"`},
+		{"GUYLINE_REPLAY_CLASSES=exhausted,poisonous", `GUYLINE_REPLAY_CLASSES is "exhausted,poisonous", allowed: exhausted, abandoned, poison`},
+		{"GUYLINE_REPLAY_CLASSES=", `GUYLINE_REPLAY_CLASSES is ""`},
+		{"GUYLINE_REPLAY_RATE=0", `GUYLINE_REPLAY_RATE is "0", allowed: above 0`},
+		{"GUYLINE_REPLAY_RATE=NaN", `GUYLINE_REPLAY_RATE is "NaN"`},
 		{"GUYLINE_REPLICAS=3", `GUYLINE_REPLICAS is "3", allowed: 1 to 5; 1 with the embedded store`},
 		{"GUYLINE_MAX_BYTES=2GiB", `GUYLINE_MAX_BYTES is "2GiB"`},
 		{"GUYLINE_HOST_CONCURRENCY=0", `GUYLINE_HOST_CONCURRENCY is "0", allowed: 1 to 1024`},
@@ -118,5 +126,16 @@ func TestSecretsAreMasked(t *testing.T) {
 		if strings.Contains(v.Value, "secret") {
 			t.Errorf("%s shows a secret: %s", v.Name, v.Value)
 		}
+	}
+}
+
+func TestReplayClasses(t *testing.T) {
+	c, err := load(t, "GUYLINE_REPLAY_CLASSES=poison, exhausted", "GUYLINE_REPLAY_EVERY=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := c.Consumer("dev")
+	if want := []report.Class{report.ClassPoison, report.ClassExhausted}; !cmp.Equal(cfg.ReplayClasses, want) || cfg.ReplayEvery != 0 {
+		t.Errorf("classes %q every %v, want %q and off", cfg.ReplayClasses, cfg.ReplayEvery, want)
 	}
 }

@@ -60,6 +60,7 @@ func (c *Consumer) finishBurial(d *delivery, l dlq.Letter) Outcome {
 	c.did("7c recorded")
 	d.terminate(l.Reason)
 	d.log.Warn("routed_to_dlq", "class", l.Class, "code", l.Code, "attempt", l.Attempts, "reason", l.Reason, "hash", l.Hash)
+	c.due.warn(c, l, time.Now())
 	return Outcome{
 		Kind: Buried, Key: d.Key, SiteID: d.Event.SiteID, Attempts: l.Attempts, Class: l.Class, Code: l.Code, Reason: l.Reason,
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -27,8 +28,16 @@ type Config struct {
 	Sweep          time.Duration // how often to look for messages that the server will never deliver again
 	ParkMax        time.Duration // how long a report may be parked in all, while its upstream is down; 0: reports are never parked
 	ReplayMax      int           // how often one report may be replayed before its letter is quarantined
-	Worker         string        // name of this process in letters and ledger, like host/4711
-	Version        string        // of the program, for letters
+	DueWarn        time.Duration // a dead letter that is due within so long is logged as such; 0 = never
+
+	// ReplayEvery is how often one worker of the fleet replays dead letters, 100 ms to 24 h. Those of an upstream that answers again are
+	// replayed sooner: within a minute. 0 turns both off.
+	ReplayEvery   time.Duration
+	ReplayClasses []report.Class // which letters are replayed on schedule; on an upstream's recovery it is those that are exhausted
+	ReplayRate    float64        // letters per second, of automatic replays, at most 1,000
+
+	Worker  string // name of this process in letters and ledger, like host/4711
+	Version string // of the program, for letters
 
 	// InFlight is a file that names the attempts which run now, for a server that dies with its worker; empty: none. One process at a time.
 	InFlight string
@@ -38,7 +47,8 @@ type Config struct {
 }
 
 // DefaultConfig is 4 workers per CPU, 4 attempts, delays of 400 ms, 800 ms, 1.6 s ... up to 5 min, each with
-// up to 250 ms of jitter, 60 s for an attempt, 30 s AckWait, 20 s of grace, and a sweep every 30 s.
+// up to 250 ms of jitter, 60 s for an attempt, 30 s AckWait, 20 s of grace, a sweep every 30 s, a warning of dead letters that are
+// due within 24 h, and every hour a replay of what is exhausted or abandoned, at 10 letters per second.
 func DefaultConfig() Config {
 	host, err := os.Hostname()
 	if err != nil {
@@ -56,6 +66,10 @@ func DefaultConfig() Config {
 		Sweep:          30 * time.Second,
 		ParkMax:        24 * time.Hour,
 		ReplayMax:      dlq.DefaultReplayMax,
+		DueWarn:        24 * time.Hour,
+		ReplayEvery:    time.Hour,
+		ReplayClasses:  []report.Class{report.ClassExhausted, report.ClassAbandoned},
+		ReplayRate:     10,
 		Worker:         fmt.Sprintf("%s/%d", host, os.Getpid()),
 		Version:        "dev",
 	}
@@ -78,10 +92,21 @@ func (c Config) Validate() error {
 		return errors.New("the AttemptTimeout and Sweep must be above zero, StopGrace not below")
 	case c.ParkMax < 0:
 		return fmt.Errorf("the ParkMax is %v, it must not be below 0", c.ParkMax)
+	case c.DueWarn < 0:
+		return fmt.Errorf("the DueWarn is %v, it must not be below zero", c.DueWarn)
 	case c.ReplayMax < 1:
 		return fmt.Errorf("the ReplayMax is %d, at least 1 is needed", c.ReplayMax)
+	case c.ReplayEvery != 0 && (c.ReplayEvery < 100*time.Millisecond || c.ReplayEvery > keyvalue.LongestTurn):
+		return fmt.Errorf("the ReplayEvery is %v, allowed is 0, or 100ms to %v", c.ReplayEvery, keyvalue.LongestTurn)
+	case c.ReplayEvery > 0 && (!(c.ReplayRate > 0) || c.ReplayRate > 1000):
+		return fmt.Errorf("the ReplayRate is %v, allowed is above 0 to 1000", c.ReplayRate)
 	case c.Queues.MaxAckPending <= c.Workers:
 		return fmt.Errorf("the MaxAckPending is %d, it must exceed the %d workers: reports waiting for a retry count too", c.Queues.MaxAckPending, c.Workers)
+	}
+	for _, class := range c.ReplayClasses {
+		if !slices.Contains([]report.Class{report.ClassPoison, report.ClassExhausted, report.ClassAbandoned}, class) {
+			return fmt.Errorf("the ReplayClasses name %q, which is not a class of dead letters", class)
+		}
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
@@ -61,16 +62,21 @@ type Consumer struct {
 	sites   *keyvalue.Sites
 	trail   *audit.Trail
 	letters *dlq.Queue
+	turns   *keyvalue.Turns
 
 	slots *semaphore.Weighted
 	work  sync.WaitGroup // one per report in hand
 	hand  hand
 	gate  gate
-	down  outages
+	stuck atomic.Int64 // handlers that outlived their time-out
+	due   dueWarnings
 
+	down     outages
 	alone    atomic.Bool // a suspect report is tried alone, or waits for that
 	inflight *inflight
-	stuck    atomic.Int64 // handlers that outlived their time-out
+
+	upstreams upstreams
+	pace      *rate.Limiter // of automatic replays
 
 	stopping context.Context // ends when intake must stop
 	running  context.Context // ends when running attempts are cut
@@ -92,6 +98,10 @@ func Open(ctx context.Context, js jetstream.JetStream, h Handler, cfg Config, lo
 	if err != nil {
 		return nil, notSetUp(err)
 	}
+	turns, err := keyvalue.OpenTurns(ctx, js)
+	if err != nil {
+		return nil, notSetUp(err)
+	}
 	if most := js.Conn().MaxPayload(); most < 1<<20 {
 		return nil, fmt.Errorf("open the consumer: the server takes messages of at most %d bytes: dead letters need max_payload 1MB", most)
 	}
@@ -109,6 +119,7 @@ func Open(ctx context.Context, js jetstream.JetStream, h Handler, cfg Config, lo
 	c := &Consumer{
 		cfg: cfg, handler: h, log: log, js: js,
 		queues: queues, ledger: ledger, sites: sites, trail: trail, letters: dlq.New(js, queues, ledger, trail, cfg.ReplayMax),
+		turns: turns, pace: rate.NewLimiter(rate.Limit(cfg.ReplayRate), 1),
 		slots: semaphore.NewWeighted(int64(cfg.Workers)),
 	}
 	if c.inflight, err = openInflight(ctx, cfg.InFlight, queues); err != nil {
@@ -131,10 +142,11 @@ const stuckGrace = 5 * time.Second
 // Run works until ctx is cancelled and returns nil, or until it cannot go on: the connection is closed for
 // good, or workers and server disagree ([stream.ErrDrift]). The order of its end:
 //
-//  1. Intake stops: each open pull ends, within a second. What it still brought is handed back.
+//  1. Intake stops: each open pull ends, within a second. What it still brought is handed back. Automatic replays stop too, after
+//     the few letters that they have in hand; the next turn, of another worker or after the next start, goes on from there.
 //  2. Running attempts may end within Config.StopGrace; then, or when [Consumer.Cut] is called, their contexts are cut.
 //  3. Every report is settled or handed back.
-//  4. The sweep and then the heartbeats end, as those kept the others' messages in hand.
+//  4. The replays, the sweep and then the heartbeats end, as those kept the others' messages in hand.
 //  5. What is still in the connection's buffer is flushed.
 //
 // It does not wait for ever for a handler that ignores its context: after 5 s more it returns an error that counts them.
@@ -147,7 +159,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 
 	beating, endBeats := context.WithCancel(context.Background())
 	defer endBeats()
-	var intake, beats, sweeps sync.WaitGroup
+	var intake, beats, sweeps, replays sync.WaitGroup
 	var busy [2]atomic.Bool // whether the last look into a queue found something
 	var failed [2]error     // why an intake cannot go on
 	for i, name := range stream.Names() {
@@ -159,10 +171,15 @@ func (c *Consumer) Run(ctx context.Context) error {
 	}
 	beats.Go(func() { c.beat(beating) })
 	sweeps.Go(func() { c.sweep(ctx) })
+	if c.cfg.ReplayEvery > 0 {
+		replays.Go(func() { c.replayOnSchedule(ctx) })
+		replays.Go(func() { c.replayRecovered(ctx) })
+	}
 
 	intake.Wait()
 	stuck := c.waitForWork()
 	stop()
+	replays.Wait()
 	sweeps.Wait()
 	endBeats()
 	beats.Wait()

@@ -50,7 +50,9 @@ func (c *Consumer) start(msg *nats.Msg, since time.Time, release func()) {
 	c.hand.add(d)
 	c.work.Go(func() {
 		defer release()
-		c.observe(c.process(d))
+		o := c.process(d)
+		c.note(d, o)
+		c.observe(o)
 		c.hand.remove(d)
 		if d.stuck != nil {
 			c.stuck.Add(1)

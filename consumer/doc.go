@@ -29,7 +29,12 @@
 //	if err != nil { ... }
 //	err = c.Run(ctx) // until ctx is cancelled
 //
+// Dead letters are replayed without anybody's asking every Config.ReplayEvery (replays.go), and those of an upstream that answers again
+// sooner (upstreams.go, recoveries.go): by one worker of the fleet, one upstream apart from the other, and in waves that begin with a single canary
+// (waves.go). It is the same act as an operator's, with the worker as the actor.
+//
 // The goroutines are: one per queue that pulls (intake.go), one per report in work (process.go, at most Config.Workers) with its
-// handler in a second (attempt.go), one that sends heartbeats (delivery.go), and one that looks for messages which
-// the server will never deliver again (sweep.go). [Consumer.Run] waits for all of them.
+// handler in a second (attempt.go), one that sends heartbeats (delivery.go), one that looks for messages which
+// the server will never deliver again (sweep.go), two that look whether it is this worker's turn to replay (replays.go, recoveries.go), and
+// two per upstream whose letters it is replaying (waves.go). [Consumer.Run] waits for all of them.
 package consumer

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/keyvalue"
 )
 
@@ -46,9 +47,8 @@ func (c *Consumer) persist(d *delivery, what string, op func(context.Context) er
 			return nil
 		case c.js.Conn().IsClosed():
 			return errClosed
-		case errors.Is(err, keyvalue.ErrUnreadable), errors.Is(err, audit.ErrUnreadable):
-			// Repeating does not help, and other reports are not concerned.
-			d.log.Error("ALARM: what is stored about the report cannot be read; it is left alone", "what", what, "err", err)
+		case hopeless(err): // and other reports are not concerned
+			d.log.Error("ALARM: what is stored about the report cannot be read or trusted; it is left alone", "what", what, "err", err)
 			return err
 		case last:
 			d.log.Warn("not taken before the stop", "what", what, "err", err)
@@ -66,6 +66,11 @@ func (c *Consumer) persist(d *delivery, what string, op func(context.Context) er
 		case <-c.stopping.Done():
 		}
 	}
+}
+
+// hopeless reports whether repeating does not help: what is stored about one report is not ours.
+func hopeless(err error) bool {
+	return errors.Is(err, keyvalue.ErrUnreadable) || errors.Is(err, audit.ErrUnreadable) || errors.Is(err, dlq.ErrForged)
 }
 
 // gate lets intake through while nobody has shut it.

@@ -178,6 +178,7 @@ func TestOpenNeedsEverything(t *testing.T) {
 		{stream.Requeued, func(js jetstream.JetStream) error { return js.DeleteStream(ctx, stream.Requeued) }},
 		{"ledger", func(js jetstream.JetStream) error { return js.DeleteKeyValue(ctx, "reports_ledger") }},
 		{"sites", func(js jetstream.JetStream) error { return js.DeleteKeyValue(ctx, "reports_sites") }},
+		{"turns", func(js jetstream.JetStream) error { return js.DeleteKeyValue(ctx, "reports_turns") }},
 		{"consumer", func(js jetstream.JetStream) error { return js.DeleteConsumer(ctx, stream.Reports, stream.Consumer) }},
 		{"requeue consumer", func(js jetstream.JetStream) error {
 			return js.DeleteConsumer(ctx, stream.Requeued, stream.Consumer)

@@ -120,7 +120,10 @@ func (w *watch) round(ctx context.Context) error {
 	for _, m := range candidates {
 		first, before := w.looked[m.Ref.Sequence]
 		if before && time.Since(first) >= apart {
-			if err := w.c.buryOrphan(ctx, m); err != nil {
+			err := w.c.buryOrphan(ctx, m)
+			if hopeless(err) {
+				w.c.log.Error("ALARM: what is stored about a report cannot be read or trusted; it is left alone", "key", m.Key.Short(), "err", err)
+			} else if err != nil {
 				return err
 			}
 			continue
@@ -230,6 +233,7 @@ func (c *Consumer) buryOrphan(ctx context.Context, m stream.Message) error {
 	}
 	c.log.Warn("routed_to_dlq", "site", m.Event.SiteID, "key", m.Key.Short(), "class", letter.Class, "code", letter.Code,
 		"attempt", letter.Attempts, "reason", letter.Reason, "hash", letter.Hash, "by", "sweep")
+	c.due.warn(c, letter, time.Now())
 	c.observe(Outcome{
 		Kind: Buried, Key: m.Key, SiteID: m.Event.SiteID, Attempts: letter.Attempts, Class: letter.Class, Code: letter.Code, Reason: letter.Reason,
 	})
@@ -242,13 +246,18 @@ func (c *Consumer) closeLanded(ctx context.Context, from uint64) (next uint64, e
 	for range sweptAtOnce / 10 {
 		l, err := c.letters.After(ctx, from)
 		if errors.Is(err, dlq.ErrNotFound) {
+			c.due.forget()
 			return 1, nil
 		}
 		if err != nil {
 			return from, err
 		}
-		if _, err := c.letters.Close(ctx, l, dlq.By{Actor: c.cfg.Worker, Reason: landed}); err != nil {
+		closed, err := c.letters.Close(ctx, l, dlq.By{Actor: c.cfg.Worker, Reason: landed})
+		if err != nil {
 			return from, err
+		}
+		if !closed {
+			c.due.warn(c, l, time.Now())
 		}
 		from = l.Sequence + 1
 	}

@@ -53,7 +53,8 @@ func quick() Config {
 	cfg.StopGrace = 20 * time.Second
 	cfg.Backoff = report.Backoff{Base: 10 * time.Millisecond, Max: 50 * time.Millisecond, Jitter: 5 * time.Millisecond}
 	cfg.Sweep = 100 * time.Millisecond
-	cfg.ParkMax = 0 // tests of parking say otherwise
+	cfg.ParkMax = 0     // tests of parking say otherwise
+	cfg.ReplayEvery = 0 // a letter stays where it is
 	return cfg
 }
 

@@ -25,6 +25,10 @@ const (
 
 	Repaired    Outcome = "repaired"    // a corrected report is in the queue under a new key, the letter is gone
 	Quarantined Outcome = "quarantined" // replayed too often; the letter stays, see [By.Force]
+
+	// Unreadable is told of many letters only, where one must not stop the others: ledger or trail hold something about the report
+	// that Guyline has not written. The letter stays.
+	Unreadable Outcome = "unreadable"
 )
 
 // By says who acts and why.
@@ -236,8 +240,10 @@ func (q *Queue) recordDeath(ctx context.Context, l Letter) (before bool, err err
 		return false, nil
 	case last.Kind != audit.Death && last.Letter == l.Sequence && l.Sequence != 0:
 		return true, nil
-	case last.Kind == audit.Death && last.Stream == e.Stream && last.Sequence == e.Sequence:
+	case last.Kind == audit.Death && last.Stream == e.Stream && last.Sequence == e.Sequence && last.Class == report.ClassAbandoned:
 		e.Corrects = true
+	case last.Kind == audit.Death && last.Stream == e.Stream && last.Sequence == e.Sequence:
+		return false, fmt.Errorf("dead-letter queue: %s: %w", l.Key.Short(), ErrForged)
 	}
 	return false, q.trail.Append(ctx, e)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/audit"
@@ -144,7 +145,7 @@ func TestActWithoutTrail(t *testing.T) {
 	m := y.publish(t, "b.pdf")
 	l := y.put(t, letterOf(m, "the reason"))
 	limit(1)
-	for what, act := range map[string]act{"replay": y.Replay, "discard": y.Discard} {
+	for what, act := range map[string]act{"replay": y.Replay, "discard": y.Discard, "repair": repairTo("c.pdf")(y.Queue)} {
 		for _, l := range []Letter{recorded, l} {
 			if got, err := act(t.Context(), l.Sequence, operator); got != "" || err == nil {
 				t.Errorf("%s: got %q, %v", what, got, err)
@@ -245,5 +246,33 @@ func shortWindow(t testing.TB, y yard) (pass func()) {
 			t.Fatal("a new name is a duplicate")
 		}
 		natstest.Eventually(t, "the duplicate window to pass", probe)
+	}
+}
+
+// The trail has recorded another reason than the letter says. Nobody acts on it, and its reason does not get into the trail.
+func TestActOnAForgedLetter(t *testing.T) {
+	t.Parallel()
+	y, _ := newYard(t)
+	l := y.die(t, "a.pdf")
+	y.forge(t, l, func(m *nats.Msg) {
+		m.Header.Set(report.HeaderReason, "nobody's fault")
+		m.Header.Set(report.HeaderAuditHash, report.AuditHash(l.Key, "nobody's fault"))
+	})
+	forged, err := y.Current(t.Context(), l.Site, l.Key)
+	if err != nil || forged.Reason != "nobody's fault" {
+		t.Fatal(forged, err)
+	}
+	for what, act := range map[string]func() error{
+		"replay":  func() error { _, err := y.Replay(t.Context(), forged.Sequence, operator); return err },
+		"discard": func() error { _, err := y.Discard(t.Context(), forged.Sequence, operator); return err },
+		"repair":  func() error { _, _, err := y.Repair(t.Context(), forged.Sequence, "b.pdf", operator); return err },
+	} {
+		if err := act(); !errors.Is(err, ErrForged) {
+			t.Errorf("%s: %v, want ErrForged", what, err)
+		}
+	}
+	y.trailOf(t, l, audit.Death)
+	if left, err := y.At(t.Context(), forged.Sequence); err != nil || left.Reason != forged.Reason || len(y.queued(t)) != 0 {
+		t.Errorf("the letter: %v, %v", left.Reason, err)
 	}
 }

@@ -24,7 +24,10 @@
 //
 // [Queue.Put] writes a letter by compare-and-set, [Queue.List] reads the headers of many, [Queue.Find] one with its
 // payload. A letter leaves only by a named act: [Queue.Replay] sends the report back to the queue, [Queue.Discard]
-// gives it up, and a letter whose report has landed by another way is closed as recovered ([Queue.Close]). Each act is in the
-// audit trail before it takes effect, and can be repeated after a crash at any point. [Queue.Verify]
-// compares the letters with their hashes, their payloads and the trail.
+// gives it up, [Queue.Repair] gives it up for a corrected one, and a letter whose report has landed by another way is closed as recovered ([Queue.Close]). Each act is in the
+// audit trail before it takes effect, and can be repeated after a crash at any point. A report that was replayed too often is quarantined,
+// see [Queue.Quarantined].
+//
+// Many letters are replayed in two steps: [Queue.Plan] says which and in what order, and [Queue.ReplayAll] sends them, at a rate,
+// after a canary. [Queue.Verify] compares the letters with their hashes, their payloads and the trail.
 package dlq

@@ -136,7 +136,8 @@ func readLetter(subject string, seq uint64, h nats.Header, body []byte) Letter {
 	return l
 }
 
-// MarshalJSON writes the letter for export: the payload as "event" if it is JSON in UTF-8, else as base64 in "payload".
+// MarshalJSON writes the letter for export: the payload as "event" if it is JSON in UTF-8, else as base64 in "payload". A
+// letter of a list, whose Body is nil, has neither; one whose payload is empty has the payload "".
 func (l Letter) MarshalJSON() ([]byte, error) {
 	out := struct {
 		Key           report.Key      `json:"key"`
@@ -162,15 +163,17 @@ func (l Letter) MarshalJSON() ([]byte, error) {
 		Dropped       int             `json:"headers_dropped,omitempty"`
 		Headers       nats.Header     `json:"headers,omitempty"`
 		Event         json.RawMessage `json:"event,omitempty"`
-		Payload       []byte          `json:"payload,omitempty"`
+		Payload       *[]byte         `json:"payload,omitempty"`
 	}{
 		l.Key, l.SiteID(), l.Class, l.Code, l.Reason, l.Hash, l.Attempts, l.Replays, l.Due, l.PublishedAt, l.FirstFailedAt, l.FailedAt,
 		l.Reopened, l.Upstream, l.Worker, l.Version, l.Subject, l.Source.Stream, l.Source.Sequence, l.Sequence, l.Dropped, l.Foreign, nil, nil,
 	}
-	if json.Valid(l.Body) && utf8.Valid(l.Body) {
+	switch {
+	case l.Body == nil: // of a list, which is no claim about the payload
+	case json.Valid(l.Body) && utf8.Valid(l.Body):
 		out.Event = slices.Clone(l.Body)
-	} else {
-		out.Payload = l.Body
+	default:
+		out.Payload = &l.Body
 	}
 	return json.Marshal(out)
 }

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"regexp"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -27,6 +24,8 @@ var (
 	ErrNotFound = errors.New("no such dead letter")
 	// ErrConflict says that the report's letter is not the one that [Queue.Put] was to replace.
 	ErrConflict = errors.New("the report's letter has changed")
+	// ErrForged says that the trail has recorded another reason for the very death that a letter is about. Nobody acts on such a letter.
+	ErrForged = errors.New("the audit trail has recorded another reason for this death: `guyline audit verify` tells more")
 	// ErrAmbiguous says that the beginning of a key fits more than one letter.
 	ErrAmbiguous = errors.New("more than one dead letter begins like that")
 )
@@ -124,58 +123,7 @@ func (q *Queue) read(m *jetstream.RawStreamMsg, err error) (Letter, error) {
 	case err != nil:
 		return Letter{}, fmt.Errorf("dead-letter queue: %w", err)
 	}
-	return readLetter(m.Subject, m.Sequence, m.Header, m.Data), nil
-}
-
-// Filter selects letters; zero fields select all.
-type Filter struct {
-	Site      string // site_id
-	Class     report.Class
-	Code      report.Code
-	Since     time.Time      // died at or after
-	DueBefore time.Time      // has a deadline before
-	Match     *regexp.Regexp // in the reason
-}
-
-func (f Filter) selects(l Letter) bool {
-	return (f.Class == "" || l.Class == f.Class) &&
-		(f.Code == "" || l.Code == f.Code) &&
-		(f.Since.IsZero() || !l.FailedAt.Before(f.Since)) &&
-		(f.DueBefore.IsZero() || !l.Due.IsZero() && l.Due.Before(f.DueBefore)) &&
-		(f.Match == nil || f.Match.MatchString(l.Reason))
-}
-
-// List yields the selected letters that exist when it begins, oldest first, without their payloads: only headers are
-// read from the server.
-func (q *Queue) List(ctx context.Context, f Filter) iter.Seq2[Letter, error] {
-	return q.scan(ctx, f, true)
-}
-
-// Export yields the selected letters that exist when it begins, oldest first, whole.
-func (q *Queue) Export(ctx context.Context, f Filter) iter.Seq2[Letter, error] {
-	return q.scan(ctx, f, false)
-}
-
-func (q *Queue) scan(ctx context.Context, f Filter, headersOnly bool) iter.Seq2[Letter, error] {
-	return func(yield func(Letter, error) bool) {
-		site := report.Token("*")
-		if f.Site != "" {
-			site = report.NewToken(f.Site)
-		}
-		for m, err := range jsapi.Scan(ctx, q.js, Stream, subject(site, "*"), headersOnly) {
-			if err != nil {
-				yield(Letter{}, fmt.Errorf("dead-letter queue: %w", err))
-				return
-			}
-			body := m.Data
-			if headersOnly {
-				body = nil
-			}
-			if l := readLetter(m.Subject, m.Sequence, m.Header, body); f.selects(l) && !yield(l, nil) {
-				return
-			}
-		}
-	}
+	return readLetter(m.Subject, m.Sequence, m.Header, whole(m.Data)), nil
 }
 
 // Find reads the one letter, whole, whose key begins with prefix. It returns [ErrNotFound] or [ErrAmbiguous].

@@ -17,30 +17,49 @@ type Finding struct {
 }
 
 // Verify checks every letter that exists when it begins: that the audit hash fits key and reason, that the
-// payload is the one that the key names, and that the audit trail has recorded this very death. A letter whose burial is
-// still going on has no event yet and is sound.
+// payload is the one that the key names, and that the audit trail has recorded this very death, with the same class, code, number of
+// attempts and payload. A letter whose burial is still going on has no event yet and is sound.
 func (q *Queue) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
-		deaths := map[death]string{} // the newest hash
+		var deaths Deaths
 		for e, err := range q.trail.All(ctx) {
 			if err != nil {
 				yield(Finding{}, err)
 				return
 			}
-			if e.Kind == audit.Death {
-				deaths[deathOf(e)] = e.Hash
-			}
+			deaths.Add(e)
 		}
+		q.VerifyAgainst(ctx, &deaths)(yield)
+	}
+}
+
+// VerifyAgainst is [Queue.Verify] for who has read the trail already.
+func (q *Queue) VerifyAgainst(ctx context.Context, deaths *Deaths) iter.Seq2[Finding, error] {
+	return func(yield func(Finding, error) bool) {
 		for l, err := range q.Export(ctx, Filter{}) {
 			var problem string
 			if err == nil {
-				problem, err = q.check(ctx, l, deaths[deathOf(Death(l))])
+				problem, err = q.check(ctx, l, deaths.newest[deathOf(Death(l))])
 			}
 			if !yield(Finding{l, problem}, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// Deaths is what the trail says of deaths; the newest of each message counts.
+type Deaths struct{ newest map[death]recorded }
+
+// Add takes the next event of the trail, of any kind.
+func (d *Deaths) Add(e audit.Event) {
+	if e.Kind != audit.Death {
+		return
+	}
+	if d.newest == nil {
+		d.newest = map[death]recorded{}
+	}
+	d.newest[deathOf(e)] = recordOf(e)
 }
 
 type death struct {
@@ -52,23 +71,55 @@ func deathOf(e audit.Event) death {
 	return death{e.Key, stream.Ref{Stream: e.Stream, Sequence: e.Sequence}}
 }
 
-func (q *Queue) check(ctx context.Context, l Letter, recorded string) (string, error) {
+// recorded is what the trail says of a death, as far as its letter says the same.
+type recorded struct {
+	hash     string
+	class    report.Class
+	code     report.Code
+	attempts int
+	payload  string // empty in events that are older than payload hashes
+}
+
+// recordOf writes the texts as a letter's headers do, so that both can be compared.
+func recordOf(e audit.Event) recorded {
+	return recorded{
+		e.Hash, report.Class(report.Line(string(e.Class), report.MaxHeaderValue)), report.Code(report.Line(string(e.Code), report.MaxHeaderValue)),
+		e.Attempt, e.Payload,
+	}
+}
+
+// is reports whether a letter says the same.
+func (r recorded) is(l Letter) bool {
+	want := recordOf(Death(l))
+	if r.payload == "" {
+		want.payload = ""
+	}
+	return r == want
+}
+
+func (q *Queue) check(ctx context.Context, l Letter, r recorded) (string, error) {
 	if l.Hash != report.AuditHash(l.Key, l.Reason) {
 		return "the audit hash does not fit the reason", nil
 	}
 	if m := stream.Read(stream.Ref{}, "", nil, l.Body, l.PublishedAt); m.Key != l.Key || m.Site != l.Site {
 		return "the payload is another report's", nil
 	}
-	if recorded == l.Hash {
+	if r.is(l) {
 		return "", nil
 	}
-	if moving, err := q.moving(ctx, l); moving || err != nil {
+	switch moving, err := q.moving(ctx, l); {
+	case errors.Is(err, audit.ErrUnreadable):
+		return "the audit trail holds something about this report that is not an event", nil
+	case moving || err != nil:
 		return "", err
 	}
-	if recorded != "" {
-		return "the audit trail has recorded another reason for this death", nil
+	switch r.hash {
+	case "":
+		return "the audit trail has not recorded this death", nil
+	case l.Hash:
+		return "the audit trail has recorded another class, code, number of attempts or payload for this death", nil
 	}
-	return "the audit trail has not recorded this death", nil
+	return "the audit trail has recorded another reason for this death", nil
 }
 
 // moving reports whether the letter is younger than what Verify has read: its burial is going on, or has ended since.
@@ -83,7 +134,7 @@ func (q *Queue) moving(ctx context.Context, l Letter) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if e.Kind == audit.Death && deathOf(e) == deathOf(Death(l)) && e.Hash == l.Hash {
+		if e.Kind == audit.Death && deathOf(e) == deathOf(Death(l)) && recordOf(e).is(l) {
 			return true, nil
 		}
 	}

@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -17,6 +18,7 @@ const (
 	badHash     = "the audit hash does not fit the reason"
 	badPayload  = "the payload is another report's"
 	badReason   = "the audit trail has recorded another reason for this death"
+	badRecord   = "the audit trail has recorded another class, code, number of attempts or payload for this death"
 	notRecorded = "the audit trail has not recorded this death"
 )
 
@@ -72,6 +74,14 @@ func TestVerify(t *testing.T) {
 				m.Header.Set(report.HeaderAuditHash, report.AuditHash(report.NewKey("TWR 1", "reason and hash"), "it was empty"))
 			},
 		},
+		badRecord: {
+			"class":       func(m *nats.Msg) { m.Header.Set(report.HeaderClass, "exhausted") },
+			"no class":    func(m *nats.Msg) { m.Header.Del(report.HeaderClass) },
+			"code":        func(m *nats.Msg) { m.Header.Set(report.HeaderCode, "no-pages") },
+			"attempts":    func(m *nats.Msg) { m.Header.Set(report.HeaderAttempts, "4") },
+			"no attempts": func(m *nats.Msg) { m.Header.Del(report.HeaderAttempts) },
+			"metadata":    func(m *nats.Msg) { m.Data = bytes.Replace(m.Data, []byte("firm"), []byte("form"), 1) },
+		},
 		notRecorded: {
 			"stream":          func(m *nats.Msg) { m.Header.Set(report.HeaderStream, "KV_reports_ledger") },
 			"stream missing":  func(m *nats.Msg) { m.Header.Set(report.HeaderStream, "NOWHERE") },
@@ -118,7 +128,7 @@ func TestVerify(t *testing.T) {
 	l = y.die(t, "again")
 	y.replay(t, l, Replayed)
 	want[y.bury(t, y.queued(t)[0], "no pages").Key] = ""
-	l = y.die(t, "corrected")
+	l = y.dieAs(t, "corrected", func(l *Letter) { l.Class, l.Code = report.ClassAbandoned, report.CodeAbandoned })
 	verdict := letterOf(stream.Message{Key: l.Key, Site: l.Site, Identity: l.Source, PublishedAt: l.PublishedAt, Body: l.Body}, "no pages")
 	verdict = y.put(t, verdict)
 	if err := y.RecordDeath(t.Context(), verdict); err != nil {

@@ -11,5 +11,6 @@
 // read in the order in which a report flows through them, through the stream leaders, and an
 // unknown is read a second time before it is said.
 //
-// [Finder.Of] answers for one report, [Finder.Count] for all.
+// [Finder.Of] answers for one report, [Finder.Reconcile] for a list of them, and [Finder.Count] counts all. [Finder.Why] tells the [Story]
+// of one report: what happened, why it is where it is, and what helps.
 package fate

@@ -1,11 +1,8 @@
 package fate
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
-	"time"
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
@@ -28,13 +25,14 @@ const (
 
 // Answer is a report's fate and what it rests on.
 type Answer struct {
-	Fate      Fate
-	Key       report.Key
-	Parked    bool            // of waiting
-	Message   *stream.Message // of waiting; nil if a reprocess was cut short
-	Letter    *dlq.Letter     // of dead
-	Entry     *keyvalue.Entry // of done, or reopened
-	Discarded *audit.Event    // of discarded
+	Fate        Fate
+	Key         report.Key
+	Parked      bool            // of waiting
+	Message     *stream.Message // of waiting; nil if a reprocess was cut short
+	Letter      *dlq.Letter     // of dead; an older one may lie there while the report is waiting or done
+	Quarantined bool            // of dead: see dlq.Queue.Quarantined
+	Entry       *keyvalue.Entry // of done, or reopened
+	Discarded   *audit.Event    // of discarded
 }
 
 // Finder reads the rooms. It is safe for concurrent use.
@@ -52,29 +50,35 @@ func New(queues *stream.Queues, letters *dlq.Queue, ledger *keyvalue.Ledger, tra
 
 // Of finds the fate of one report. The site may be "*" if only the key is known.
 //
-// The publishers' queue can only be searched by reading it, one request per stored report; a report
-// that is done is found without that.
+// The publishers' queue can only be searched by reading it; a report that is done is found without that.
 func (f *Finder) Of(ctx context.Context, site report.Token, key report.Key) (Answer, error) {
 	if e, err := f.ledger.LookupLeader(ctx, site, key); err == nil && e.State == keyvalue.Done {
 		return Answer{Fate: Done, Key: key, Entry: &e}, nil
 	}
-	a, err := f.look(ctx, site, key)
+	a, err := f.lookAll(ctx, site, key)
 	if err == nil && a.Fate == Unknown {
-		a, err = f.look(ctx, site, key)
+		a, err = f.lookAll(ctx, site, key)
 	}
 	return a, err
 }
 
-// look reads every place once, in the order of the flow.
-func (f *Finder) look(ctx context.Context, site report.Token, key report.Key) (Answer, error) {
+// lookAll reads every place once, in the order of the flow.
+func (f *Finder) lookAll(ctx context.Context, site report.Token, key report.Key) (Answer, error) {
+	m, err := f.queues.Find(ctx, site, key)
+	return f.look(ctx, site, key, m, err)
+}
+
+// look reads the places that come after the queues, in the order of the flow. queued and err are what reading those said.
+func (f *Finder) look(ctx context.Context, site report.Token, key report.Key, queued stream.Message, err error) (Answer, error) {
 	a := Answer{Fate: Unknown, Key: key}
-	queued, err := f.queued(ctx, site, key)
-	if err != nil {
+	if err == nil {
+		a.Message = &queued
+	} else if !errors.Is(err, jsapi.ErrNotFound) {
 		return a, err
 	}
 	letter, err := f.letters.Current(ctx, site, key)
 	if err == nil {
-		a.Letter = &letter
+		a.Letter, a.Quarantined = &letter, f.letters.Quarantined(letter)
 	} else if !errors.Is(err, dlq.ErrNotFound) {
 		return a, err
 	}
@@ -86,10 +90,10 @@ func (f *Finder) look(ctx context.Context, site report.Token, key report.Key) (A
 	}
 	switch {
 	case a.Entry != nil && a.Entry.State == keyvalue.Done:
-		a.Fate = Done
+		a.Fate, a.Message = Done, nil
 		return a, nil
-	case queued != nil:
-		a.Fate, a.Message, a.Parked = Waiting, queued, queued.Parked()
+	case a.Message != nil:
+		a.Fate, a.Parked = Waiting, a.Message.Parked()
 		return a, nil
 	case a.Letter != nil:
 		a.Fate = Dead
@@ -105,140 +109,4 @@ func (f *Finder) look(ctx context.Context, site report.Token, key report.Key) (A
 		a.Fate = Waiting
 	}
 	return a, nil
-}
-
-// queued finds the message that stands for a report, or nil.
-func (f *Finder) queued(ctx context.Context, site report.Token, key report.Key) (*stream.Message, error) {
-	for seq := uint64(1); ; {
-		m, err := f.queues.Next(ctx, stream.Reports, seq)
-		if errors.Is(err, jsapi.ErrNotFound) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if m.Key == key {
-			return &m, nil
-		}
-		seq = m.Ref.Sequence + 1
-	}
-	m, err := f.queues.Copy(ctx, site, key)
-	switch {
-	case errors.Is(err, jsapi.ErrNotFound):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	return &m, nil
-}
-
-// Counts is where all reports stand, at about one moment.
-type Counts struct {
-	Waiting  uint64                  `json:"waiting"`
-	InWork   uint64                  `json:"in_work"` // or waiting for their retry
-	Parked   uint64                  `json:"parked"`
-	Down     []Down                  `json:"down,omitempty"` // the upstreams whose reports are parked, most first
-	Stranded uint64                  `json:"stranded"`       // the server will never deliver them again; the sweep will bury them
-	Done     uint64                  `json:"done"`
-	Dead     map[report.Class]uint64 `json:"dead"`
-	Pulling  int                     `json:"pulling"`           // open pull requests of workers
-	Oldest   time.Time               `json:"oldest,omitzero"`   // when the oldest report in the queues was put there
-	NextDue  time.Time               `json:"next_due,omitzero"` // the earliest deadline among the dead
-}
-
-// Down is an upstream that is taken to be down, as its parked reports tell.
-type Down struct {
-	Upstream string      `json:"upstream"` // scheme://host
-	Parked   uint64      `json:"parked"`
-	Since    time.Time   `json:"since"`  // when the first of them was put aside
-	Code     report.Code `json:"code"`   // the newest of them
-	Reason   string      `json:"reason"` // and what it met
-}
-
-// down reads the parked reports.
-func (f *Finder) down(ctx context.Context) (down []Down, err error) {
-	of := map[string]*Down{}
-	for m, err := range f.queues.Parked(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		p := m.Carried.Parking
-		if p == nil {
-			p = &stream.Parking{Since: m.PublishedAt}
-		}
-		d := of[p.Upstream]
-		if d == nil {
-			d = &Down{Upstream: p.Upstream, Since: p.Since}
-			of[p.Upstream] = d
-		}
-		d.Parked++
-		d.Code, d.Reason = p.Code, p.Reason
-		if p.Since.Before(d.Since) {
-			d.Since = p.Since
-		}
-	}
-	for _, d := range of {
-		down = append(down, *d)
-	}
-	slices.SortFunc(down, func(a, b Down) int {
-		return cmp.Or(cmp.Compare(b.Parked, a.Parked), cmp.Compare(a.Upstream, b.Upstream))
-	})
-	return down, nil
-}
-
-// DeadTotal is how many are dead.
-func (c Counts) DeadTotal() (n uint64) {
-	for _, of := range c.Dead {
-		n += of
-	}
-	return n
-}
-
-// Pulling counts the open pull requests of workers alone, as they come and go.
-func (f *Finder) Pulling(ctx context.Context) (n int, err error) {
-	for _, name := range stream.Names() {
-		s, err := f.queues.State(ctx, name)
-		if err != nil {
-			return n, err
-		}
-		n += s.Pulling
-	}
-	return n, nil
-}
-
-// Count reads where all reports stand. The dead are counted from their headers.
-func (f *Finder) Count(ctx context.Context) (Counts, error) {
-	c := Counts{Dead: map[report.Class]uint64{}}
-	for _, name := range stream.Names() {
-		s, err := f.queues.State(ctx, name)
-		if err != nil {
-			return c, err
-		}
-		c.Waiting += s.Waiting
-		c.InWork += s.InWork
-		c.Parked += s.Parked
-		c.Stranded += s.Stranded
-		c.Pulling += s.Pulling
-		if !s.Oldest.IsZero() && (c.Oldest.IsZero() || s.Oldest.Before(c.Oldest)) {
-			c.Oldest = s.Oldest
-		}
-	}
-	if c.Parked > 0 {
-		var err error
-		if c.Down, err = f.down(ctx); err != nil {
-			return c, err
-		}
-	}
-	for l, err := range f.letters.List(ctx, dlq.Filter{}) {
-		if err != nil {
-			return c, err
-		}
-		c.Dead[l.Class]++
-		if !l.Due.IsZero() && (c.NextDue.IsZero() || l.Due.Before(c.NextDue)) {
-			c.NextDue = l.Due
-		}
-	}
-	var err error
-	c.Done, err = f.ledger.Len(ctx)
-	return c, err
 }

@@ -28,6 +28,7 @@
 //	reasons      hostile error texts, and secrets in them
 //	handler      panics, hangs, results that are none, work that outlives AckWait
 //	replay       inside the window, failing again, landed meanwhile, over a restart
+//	bulk         many letters at once: clocks that step, headers and payloads over many replays, a canary
 //	operators    two at once, and burials that were cut short
 //	restart      the server goes down under a batch
 //	partition    a worker falls silent, loses its report, and comes back

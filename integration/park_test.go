@@ -24,16 +24,16 @@ func parking(cfg *consumer.Config) {
 	cfg.Backoff = report.Backoff{Base: 20 * time.Millisecond, Max: time.Second, Jitter: 10 * time.Millisecond}
 }
 
-// portal is a source that can be down.
-type portal struct {
+// remote is one that can be down.
+type remote struct {
 	fault  atomic.Pointer[error]
 	failed atomic.Int64 // runs
 }
 
-func (p *portal) down(err error) { p.fault.Store(&err) }
-func (p *portal) up()            { p.fault.Store(nil) }
+func (p *remote) down(err error) { p.fault.Store(&err) }
+func (p *remote) up()            { p.fault.Store(nil) }
 
-func (p *portal) work() (report.Result, error) {
+func (p *remote) work() (report.Result, error) {
 	if err := p.fault.Load(); err != nil {
 		p.failed.Add(1)
 		return nil, *err
@@ -46,7 +46,7 @@ func (p *portal) work() (report.Result, error) {
 func TestUpstreamDown(t *testing.T) {
 	t.Parallel()
 	const each = 300
-	var b portal
+	var b remote
 	b.down(report.Transient(report.CodeConnection, errors.New("connection refused")))
 	w := newWorld(t, func(_ context.Context, e report.Event, _ int) (report.Result, error) {
 		if e.Metadata == nil && e.SourceURI[:9] == "sftp://b/" {
@@ -99,7 +99,7 @@ func TestUpstreamDown(t *testing.T) {
 func TestHold(t *testing.T) {
 	t.Parallel()
 	const reports = 20
-	var b portal
+	var b remote
 	b.down(report.Hold(report.CodeUnauthorized, errors.New("login failed")))
 	w := newWorld(t, func(context.Context, report.Event, int) (report.Result, error) { return b.work() }, parking)
 	for n := range reports {
@@ -146,7 +146,7 @@ func TestHold(t *testing.T) {
 // A report is not put aside for ever: beyond the bound its attempts are spent, and it dies of what the upstream said.
 func TestParkedTooLong(t *testing.T) {
 	t.Parallel()
-	var b portal
+	var b remote
 	b.down(report.Transient(report.CodeConnection, errors.New("connection refused")))
 	w := newWorld(t, func(context.Context, report.Event, int) (report.Result, error) { return b.work() }, parking,
 		func(cfg *consumer.Config) { cfg.ParkMax = 100 * time.Millisecond })
@@ -163,7 +163,7 @@ func TestParkedTooLong(t *testing.T) {
 // A parked report is discarded by nobody, replayed by nobody, and settled once although its worker died while it was put aside.
 func TestDeathWhileParking(t *testing.T) {
 	t.Parallel()
-	var b portal
+	var b remote
 	b.down(report.Hold(report.CodeHostKey, errors.New("host key has changed")))
 	w := newWorld(t, func(context.Context, report.Event, int) (report.Result, error) { return b.work() }, parking,
 		func(cfg *consumer.Config) { cfg.Queues.AckWait = 1500 * time.Millisecond })

@@ -67,7 +67,8 @@ func newWorld(t testing.TB, s script, changes ...func(*consumer.Config)) *world 
 	cfg.StopGrace = 5 * time.Second
 	cfg.Backoff = report.Backoff{Base: 10 * time.Millisecond, Max: 50 * time.Millisecond, Jitter: 5 * time.Millisecond}
 	cfg.Sweep = 200 * time.Millisecond
-	cfg.ParkMax = 0 // tests of parking say otherwise
+	cfg.ParkMax = 0     // tests of parking say otherwise
+	cfg.ReplayEvery = 0 // a letter stays where it is
 	for _, change := range changes {
 		change(&cfg)
 	}

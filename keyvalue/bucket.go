@@ -8,11 +8,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Setup creates both buckets, or sets their replicas.
+// Setup creates the buckets, or sets their replicas.
 func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	for _, cfg := range []jetstream.KeyValueConfig{
 		{Bucket: ledgerBucket, Description: "Guyline: settled reports by idempotency key", History: 1, Replicas: replicas, Storage: jetstream.FileStorage},
 		{Bucket: sitesBucket, Description: "Guyline: known sites", History: 1, Replicas: replicas, Storage: jetstream.FileStorage},
+		{Bucket: turnsBucket, Description: "Guyline: which worker may act next", History: 1, TTL: turnsKept, Replicas: replicas, Storage: jetstream.FileStorage},
 	} {
 		if err := setup(ctx, js, cfg); err != nil {
 			return fmt.Errorf("set up bucket %s: %w", cfg.Bucket, err)

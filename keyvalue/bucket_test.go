@@ -32,17 +32,20 @@ func TestOpenWithoutSetup(t *testing.T) {
 	if _, err := keyvalue.OpenSites(t.Context(), js); !errors.Is(err, jetstream.ErrBucketNotFound) {
 		t.Errorf("the sites: got %v, want ErrBucketNotFound", err)
 	}
+	if _, err := keyvalue.OpenTurns(t.Context(), js); !errors.Is(err, jetstream.ErrBucketNotFound) {
+		t.Errorf("the turns: got %v, want ErrBucketNotFound", err)
+	}
 }
 
 func TestSetup(t *testing.T) {
 	t.Parallel()
 	js := setUp(t)
-	for _, name := range []string{"KV_reports_ledger", "KV_reports_sites"} {
+	for name, age := range map[string]time.Duration{"KV_reports_ledger": 0, "KV_reports_sites": 0, "KV_reports_turns": 30 * 24 * time.Hour} {
 		s, err := js.Stream(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if cfg := s.CachedInfo().Config; cfg.MaxMsgsPerSubject != 1 || cfg.MaxAge != 0 || cfg.Storage != jetstream.FileStorage || cfg.Replicas != 1 {
+		if cfg := s.CachedInfo().Config; cfg.MaxMsgsPerSubject != 1 || cfg.MaxAge != age || cfg.Storage != jetstream.FileStorage || cfg.Replicas != 1 {
 			t.Errorf("%s: history %d, age %v, %v, %d replicas", name, cfg.MaxMsgsPerSubject, cfg.MaxAge, cfg.Storage, cfg.Replicas)
 		}
 	}

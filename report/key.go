@@ -33,6 +33,15 @@ func sum(parts ...string) Key {
 	return Key(hex.EncodeToString(h.Sum(nil)))
 }
 
+// Ref names a report as subjects and bucket keys do.
+type Ref struct {
+	Site Token
+	Key  Key
+}
+
+// Ref names the event's report.
+func (e Event) Ref() Ref { return Ref{NewToken(e.SiteID), e.Key()} }
+
 // ParseKey accepts a whole key, in either case.
 func ParseKey(s string) (Key, error) {
 	if len(s) != 64 || !IsKeyPrefix(s) {

@@ -2,15 +2,25 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/guyline/guyline/proof"
 	"github.com/guyline/guyline/report"
 )
 
 func (a *app) auditCommand() *cobra.Command {
-	cmd := group("audit", "The audit trail")
-	cmd.AddCommand(&cobra.Command{
+	cmd := group("audit", "The audit trail, and its proof")
+	cmd.AddCommand(
+		a.auditLogCommand(), a.auditVerifyCommand(), a.auditKeygenCommand(), a.auditCheckpointCommand(), a.auditRestartCommand(),
+		a.auditProveCommand(), a.auditCheckCommand(),
+	)
+	return cmd
+}
+
+func (a *app) auditLogCommand() *cobra.Command {
+	return &cobra.Command{
 		Use:   "log [SITE URI | KEY]",
 		Short: "Print the trail, whole or of one report",
 		Args:  cobra.MaximumNArgs(2),
@@ -50,6 +60,38 @@ func (a *app) auditCommand() *cobra.Command {
 			}
 			return t.flush()
 		},
-	})
-	return cmd
+	}
+}
+
+// pubkeys is the flag --pubkey: public keys, or files of them.
+type pubkeys []string
+
+func (p *pubkeys) register(cmd *cobra.Command, what string) {
+	cmd.Flags().StringArrayVar((*[]string)(p), "pubkey", nil, "public `KEY or FILE` of keys, one a line; repeatable; "+what)
+}
+
+func (p pubkeys) read() (keys proof.Keys, err error) {
+	for _, given := range p {
+		more, err := proof.ParseKeys(given)
+		if text, missing := readBounded(given, proof.MaxKey); err != nil && missing == nil {
+			more, err = proof.ParseKeys(string(text))
+		}
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--pubkey %s: neither a public key nor a file of them: %w", report.Line(given, 20), err)}
+		}
+		keys = keys.With(more...)
+	}
+	return keys, nil
+}
+
+// readNote reads a checkpoint that was kept in a file; nil without a name.
+func readNote(name string) ([]byte, error) {
+	if name == "" {
+		return nil, nil
+	}
+	text, err := readBounded(name, proof.MaxNote+1)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("read the checkpoint: %w", err)}
+	}
+	return text, nil
 }

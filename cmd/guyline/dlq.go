@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,97 +13,8 @@ import (
 )
 
 func (a *app) dlqCommand() *cobra.Command {
-	cmd := group("dlq", "Read, verify, replay and discard dead letters")
-	cmd.AddCommand(a.dlqLsCommand(), a.dlqShowCommand(), a.dlqVerifyCommand(), a.dlqReplayCommand(), a.dlqDiscardCommand(), a.dlqExportCommand())
-	return cmd
-}
-
-// filterFlags are the flags that select letters.
-type filterFlags struct{ site, class, code, since, dueWithin, match string }
-
-func (f *filterFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.site, "site", "", "of this site_id")
-	cmd.Flags().StringVar(&f.class, "class", "", "of this class: poison, exhausted or abandoned")
-	cmd.Flags().StringVar(&f.code, "code", "", "with this code, like not-found")
-	cmd.Flags().StringVar(&f.since, "since", "", "dead since: a time, a date, or an age like 24h")
-	cmd.Flags().StringVar(&f.dueWithin, "due-within", "", "with a deadline within so long from now, like 48h; deadlines that have passed are included")
-	cmd.Flags().StringVar(&f.match, "match", "", "whose reason matches this regular expression")
-}
-
-func (f *filterFlags) empty() bool { return *f == filterFlags{} }
-
-func (f *filterFlags) filter() (dlq.Filter, error) {
-	out := dlq.Filter{Site: f.site, Class: report.Class(f.class), Code: report.Code(f.code)}
-	switch out.Class {
-	case "", report.ClassPoison, report.ClassExhausted, report.ClassAbandoned:
-	default:
-		return out, usageError{fmt.Errorf("--class is %q, allowed: poison, exhausted, abandoned", f.class)}
-	}
-	var err error
-	if out.Since, err = parseTime(f.since); err != nil {
-		return out, err
-	}
-	if f.dueWithin != "" {
-		d, err := time.ParseDuration(f.dueWithin)
-		if err != nil {
-			return out, usageError{fmt.Errorf("--due-within is %q, allowed: a duration like 48h", f.dueWithin)}
-		}
-		out.DueBefore = time.Now().Add(d)
-	}
-	if f.match != "" {
-		if out.Match, err = regexp.Compile(f.match); err != nil {
-			return out, usageError{fmt.Errorf("--match: %w", err)}
-		}
-	}
-	return out, nil
-}
-
-func (a *app) dlqLsCommand() *cobra.Command {
-	var flags filterFlags
-	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "List dead letters",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter, err := flags.filter()
-			if err != nil {
-				return err
-			}
-			s, err := a.open(cmd.Context(), reads)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			t := newTable(a.stdout, "KEY", "SITE", "CLASS", "CODE", "ATTEMPTS", "REPLAYS", "DIED", "DUE", "REASON")
-			n := 0
-			for l, err := range s.letters.List(cmd.Context(), filter) {
-				if err != nil {
-					return err
-				}
-				n++
-				if a.json {
-					if err := a.printJSON(l); err != nil {
-						return err
-					}
-					continue
-				}
-				t.row(l.Key.Short(), l.SiteID(), string(l.Class), string(l.Code), fmt.Sprint(l.Attempts), fmt.Sprint(l.Replays),
-					short(l.FailedAt), short(l.Due), report.Line(l.Reason, 120))
-			}
-			switch {
-			case a.json:
-				return nil
-			case n == 0 && flags.empty():
-				fmt.Fprintln(a.stdout, "no dead letter")
-				return nil
-			case n == 0:
-				fmt.Fprintln(a.stdout, "no dead letter matches")
-				return nil
-			}
-			return t.flush()
-		},
-	}
-	flags.register(cmd)
+	cmd := group("dlq", "Read, verify, replay, repair and discard dead letters")
+	cmd.AddCommand(a.dlqLsCommand(), a.dlqShowCommand(), a.dlqVerifyCommand(), a.dlqReplayCommand(), a.dlqRepairCommand(), a.dlqDiscardCommand(), a.dlqExportCommand())
 	return cmd
 }
 
@@ -129,10 +38,21 @@ func (a *app) dlqShowCommand() *cobra.Command {
 				return hintLetter(err)
 			}
 			if a.json {
-				return a.printJSON(l)
+				line, err := letterJSON(s, l)
+				if err != nil {
+					return err
+				}
+				return a.printJSON(line)
 			}
 			t := newTable(a.stdout)
-			letterRows(t, l)
+			letterRows(t, l, s.letters.Quarantined(l))
+			keeps, err := s.letters.Keeps(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if keeps > 0 {
+				t.row("leaves", when(l.FailedAt.Add(keeps)), "by the age limit of "+dlq.Stream)
+			}
 			for _, name := range slices.Sorted(maps.Keys(l.Foreign)) {
 				for _, v := range l.Foreign[name] {
 					t.row(name, v)
@@ -157,7 +77,7 @@ func hintLetter(err error) error {
 	return err
 }
 
-func letterRows(t table, l dlq.Letter) {
+func letterRows(t table, l dlq.Letter, quarantined bool) {
 	t.row("key", string(l.Key))
 	t.row("site", l.SiteID())
 	t.row("class", string(l.Class))
@@ -165,7 +85,11 @@ func letterRows(t table, l dlq.Letter) {
 	t.row("reason", report.Line(l.Reason, report.MaxReason))
 	t.row("audit hash", l.Hash)
 	t.row("attempts", fmt.Sprint(l.Attempts))
-	t.row("replays", fmt.Sprint(l.Replays))
+	if quarantined {
+		t.row("replays", fmt.Sprint(l.Replays), "quarantined: only `guyline dlq replay KEY --force` replays it again")
+	} else {
+		t.row("replays", fmt.Sprint(l.Replays))
+	}
 	t.row("published", when(l.PublishedAt))
 	t.row("first failed", when(l.FirstFailedAt))
 	t.row("died", when(l.FailedAt))

@@ -126,7 +126,8 @@ func (a *app) command() *cobra.Command {
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON: one value, or JSON lines for lists")
 	root.PersistentFlags().StringVar(&a.actor, "actor", actor(), "who acts, for the audit trail")
 	root.AddCommand(
-		a.runCommand(), a.publishCommand(), a.statusCommand(), a.resultsCommand(), a.showCommand(), a.reprocessCommand(), a.dlqCommand(),
+		a.runCommand(), a.publishCommand(), a.statusCommand(), a.resultsCommand(), a.showCommand(), a.whyCommand(),
+		a.reconcileCommand(), a.reprocessCommand(), a.dlqCommand(),
 		a.sitesCommand(), a.auditCommand(), a.inspectCommand(), a.setupCommand(), a.configCommand(), a.demoCommand(), a.versionCommand(),
 		a.extractChildCommand(),
 	)

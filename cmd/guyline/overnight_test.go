@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -47,6 +50,7 @@ func TestOvernight(t *testing.T) {
 	s.want(t, 0, []string{"dlq", "replay", string(key)}, "replayed 1 ")
 	s.want(t, 0, []string{"run", "--drain"}, "done 1\n", "dead-lettered 0\n")
 	s.want(t, 0, []string{"show", string(key)}, "fate done\n")
+	s.want(t, 0, []string{"why", string(key)}, "Landed at", "Before that it failed twice, was dead twice and was replayed twice.\n", " committed 1 ")
 	s.want(t, 0, []string{"audit", "log", string(key)}, "death", "replay")
 	s.want(t, 0, []string{"publish", "testdata/overnight.csv"}, "accepted 3\n", "already done 9\n")
 }
@@ -54,7 +58,7 @@ func TestOvernight(t *testing.T) {
 // The same commands connect to a running worker.
 func TestWhileRunning(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
+	s := newShop(t, "GUYLINE_REPLAY_EVERY=0")
 	w := s.worker(t)
 	s.want(t, 0, []string{"publish", "testdata/overnight.csv"}, "accepted 11\n") // the twelfth is a duplicate, or already done
 	natstest.Eventually(t, "the batch to be worked", func() bool {
@@ -77,6 +81,31 @@ func TestWhileRunning(t *testing.T) {
 		t.Errorf("stopped: exit %d\n%s", e.code, e.stderr)
 	}
 	s.want(t, 0, []string{"status"}, "done 7\n", "dead 3 ")
+}
+
+// A run that ends when the queues are empty does not fill them by itself, however long it takes.
+func TestDrainReplaysNothing(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	var up atomic.Bool
+	files := http.FileServer(http.Dir(filepath.Join(s.dir, "testdata/reports")))
+	site := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if up.Load() {
+			files.ServeHTTP(rw, r)
+			return
+		}
+		http.NotFound(rw, r)
+	}))
+	t.Cleanup(site.Close)
+	s.env = []string{"GUYLINE_ALLOW_HOSTS=127.0.0.1", "GUYLINE_MAX_DELAY=400ms"}
+	s.want(t, 0, []string{"publish", "--site", "TWR-1", "--uri", site.URL + "/twr8842_q2.pdf"}, "accepted")
+	s.want(t, exitPerson, []string{"run", "--drain"}, "dead-lettered 1\n")
+	up.Store(true)
+	s.want(t, 0, []string{"publish", "--site", "TWR-2", "--uri", site.URL + "/twr8842_q2.pdf"}, "accepted")
+	s.want(t, 0, []string{"publish", "--site", "TWR-3", "--uri", "missing.pdf"}, "accepted")
+	s.env = []string{"GUYLINE_ALLOW_HOSTS=127.0.0.1", "GUYLINE_REPLAY_EVERY=1m", "GUYLINE_BASE_DELAY=1s"} // it takes seven seconds, and a worker looks after one and a half
+	s.want(t, exitPerson, []string{"run", "--drain"}, "done 1\n", "dead-lettered 1\n")
+	s.want(t, 0, []string{"dlq", "ls", "--site", "TWR-1"}, "TWR-1 exhausted not-found 4 0 ")
 }
 
 // A worker that was killed leaves no obstacle and no loss.

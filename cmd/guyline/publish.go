@@ -101,7 +101,7 @@ func (p publication) Close() {
 	}
 }
 
-var errInterrupted = errors.New("interrupted while the list was read; nothing was published")
+var errInterrupted = errors.New("interrupted while the list was read; nothing was done")
 
 // openList checks every row of a file. Standard input is spooled to a temporary file first, so that it can be read twice.
 func (a *app) openList(ctx context.Context, name string, skipBad bool) (_ publication, err error) {
@@ -190,16 +190,17 @@ func (a *app) publish(ctx context.Context, s *session, list publication) (r rece
 	bar := a.startProgress("publishing", list.total)
 	defer bar.end()
 	fresh := func(yield func(report.Row) bool) {
-		for row := range list.rows {
-			if ctx.Err() != nil {
-				return
-			}
-			if e, err := s.ledger.Lookup(ctx, report.NewToken(row.Event.SiteID), row.Event.Key()); err == nil && e.State == keyvalue.Done {
-				r.Done++
-				continue
-			}
-			if !yield(row) {
-				return
+		for rows := range inPortions(list.rows) {
+			settled := s.settled(ctx, rows)
+			for _, row := range rows {
+				if ctx.Err() != nil {
+					return
+				}
+				if row.Err == nil && settled[row.Event.Key()].State == keyvalue.Done {
+					r.Done++
+				} else if !yield(row) {
+					return
+				}
 			}
 		}
 	}

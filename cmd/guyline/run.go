@@ -89,6 +89,9 @@ func (a *app) work(ctx context.Context, s *session, h consumer.Handler, t *tally
 	if s.store != nil && !s.store.Remote() {
 		cfg.InFlight = filepath.Join(a.cfg.DataDir, "inflight")
 	}
+	if drain {
+		cfg.ReplayEvery = 0 // or it would work for as long as there are letters
+	}
 	c, err := consumer.Open(ctx, s.js, h, cfg, a.log)
 	if err != nil {
 		return err

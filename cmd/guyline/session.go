@@ -18,6 +18,7 @@ import (
 	"github.com/guyline/guyline/embedded"
 	"github.com/guyline/guyline/fate"
 	"github.com/guyline/guyline/keyvalue"
+	"github.com/guyline/guyline/proof"
 	"github.com/guyline/guyline/stream"
 )
 
@@ -75,6 +76,9 @@ func (a *app) open(ctx context.Context, as access) (_ *session, err error) {
 		if err := consumer.Setup(ctx, s.js, cfg); err != nil {
 			return nil, err
 		}
+		if err := proof.Setup(ctx, s.js, cfg.Replicas); err != nil {
+			return nil, err
+		}
 	}
 	s.queues, s.trail = stream.New(s.js, cfg), audit.New(s.js)
 	if s.ledger, err = keyvalue.OpenLedger(ctx, s.js); err == nil {
@@ -90,6 +94,9 @@ func (a *app) open(ctx context.Context, as access) (_ *session, err error) {
 	s.finder = fate.New(s.queues, s.letters, s.ledger, s.trail)
 	return s, nil
 }
+
+// proof is the trail, the ledger and the letters, as something to be proved.
+func (s *session) proof() *proof.Log { return proof.New(s.js, s.ledger, s.letters) }
 
 // Close closes the connection and then the store, if this process holds it.
 func (s *session) Close() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/proof"
 	"github.com/guyline/guyline/stream"
 )
 
@@ -25,9 +26,9 @@ func (a *app) setupCommand() *cobra.Command {
 				return err
 			}
 			defer s.Close()
-			streams := append(stream.Names(), dlq.Stream, audit.Stream)
+			streams := append(stream.Names(), dlq.Stream, audit.Stream, proof.Stream)
 			if a.json {
-				return a.printJSON(map[string]any{"streams": streams, "consumer": stream.Consumer, "buckets": []string{"reports_ledger", "reports_sites"}, "replicas": a.cfg.Replicas})
+				return a.printJSON(map[string]any{"streams": streams, "consumer": stream.Consumer, "buckets": []string{"reports_ledger", "reports_sites", "reports_turns"}, "replicas": a.cfg.Replicas})
 			}
 			t := newTable(a.stdout)
 			for _, name := range streams {
@@ -35,6 +36,7 @@ func (a *app) setupCommand() *cobra.Command {
 			}
 			t.row("reports_ledger", "ready")
 			t.row("reports_sites", "ready")
+			t.row("reports_turns", "ready")
 			return t.flush()
 		},
 	}

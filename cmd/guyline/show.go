@@ -44,18 +44,19 @@ func (a *app) showCommand() *cobra.Command {
 func (a *app) printAnswer(f fate.Answer) error {
 	if a.json {
 		out := struct {
-			Fate      fate.Fate    `json:"fate"`
-			Key       report.Key   `json:"key"`
-			Parked    bool         `json:"parked,omitempty"`
-			Result    *resultLine  `json:"settled,omitempty"`
-			Letter    *dlq.Letter  `json:"letter,omitempty"`
-			Discarded *audit.Event `json:"discarded,omitempty"`
+			Fate        fate.Fate    `json:"fate"`
+			Key         report.Key   `json:"key"`
+			Parked      bool         `json:"parked,omitempty"`
+			Quarantined bool         `json:"quarantined,omitempty"`
+			Result      *resultLine  `json:"settled,omitempty"`
+			Letter      *dlq.Letter  `json:"letter,omitempty"`
+			Discarded   *audit.Event `json:"discarded,omitempty"`
 		}{Fate: f.Fate, Key: f.Key, Parked: f.Parked, Discarded: f.Discarded}
 		switch f.Fate {
 		case fate.Done:
 			out.Result = newResultLine(*f.Entry)
 		case fate.Dead:
-			out.Letter = f.Letter
+			out.Letter, out.Quarantined = f.Letter, f.Quarantined
 		}
 		return a.printJSON(out)
 	}
@@ -87,7 +88,7 @@ func (a *app) printAnswer(f fate.Answer) error {
 			t.row("parked", "it is put back into the queue later")
 		}
 	case fate.Dead:
-		letterRows(t, *f.Letter)
+		letterRows(t, *f.Letter, f.Quarantined)
 	case fate.Discarded:
 		t.row("by", f.Discarded.Actor)
 		t.row("at", when(f.Discarded.Time))

@@ -86,6 +86,9 @@ func (a *app) printStatus(ctx context.Context, s *session, watch bool) error {
 	}
 	t.row("done", fmt.Sprint(c.Done))
 	t.row("dead", fmt.Sprint(c.DeadTotal()), classes(c))
+	if c.Quarantined > 0 {
+		t.row("quarantined", fmt.Sprint(c.Quarantined), "of the dead: `guyline dlq ls --quarantined`")
+	}
 	stranded := ""
 	if c.Stranded > 0 {
 		stranded = "the next sweep of a worker looks at them"
@@ -105,12 +108,45 @@ func (a *app) printStatus(ctx context.Context, s *session, watch bool) error {
 	default:
 		t.row("workers", "none is pulling", "`guyline run` starts one")
 	}
-	return t.flush()
+	if err := t.flush(); err != nil || c.DueSoon == 0 {
+		return err
+	}
+	return a.printSoon(c)
+}
+
+// printSoon lists the dead whose deadline is near.
+func (a *app) printSoon(c fate.Counts) error {
+	fmt.Fprintf(a.stdout, "\n%d of the dead are due within %s, or overdue:\n", c.DueSoon, span(a.cfg.DueWarn))
+	t := newTable(a.stdout, "  DUE", "KEY", "SITE", "CODE", "REASON")
+	for _, d := range c.Soonest {
+		t.row("  "+when(d.Due), d.Key.Short(), d.SiteID, string(d.Code), report.Line(d.Reason, maxLsReason))
+	}
+	if err := t.flush(); err != nil || c.DueSoon <= uint64(len(c.Soonest)) {
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, "  all of them: `guyline dlq ls --due-within %s`\n", span(a.cfg.DueWarn))
+	return err
+}
+
+// span writes a duration without the parts that are zero: 24h.
+func span(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
 
 // count looks a few times before it says that no worker is pulling, as there is a moment between two pulls.
 func (a *app) count(ctx context.Context, s *session) (fate.Counts, error) {
-	c, err := s.finder.Count(ctx)
+	var soon time.Time
+	if a.cfg.DueWarn > 0 {
+		soon = time.Now().Add(a.cfg.DueWarn)
+	}
+	c, err := s.finder.CountDue(ctx, soon)
 	for n := 0; n < 2 && c.Pulling == 0 && err == nil; n++ {
 		select {
 		case <-time.After(20 * time.Millisecond):

@@ -62,6 +62,13 @@ func TestStrangersCannotCommandTheTerminal(t *testing.T) {
 		{0, "results|--json"},
 		{0, "dlq|ls"},
 		{0, "dlq|ls|--json"},
+		{0, "dlq|ls|--json|--limit|1"},
+		{0, "dlq|ls|--group"},
+		{0, "dlq|ls|--group|--json"},
+		{0, "why|TWR-1|" + rogue},
+		{0, "why|TWR-2|" + missing},
+		{0, "why|--json|TWR-2|" + missing},
+		{exitPerson, "why|TWR-9|" + rogue},
 		{0, "dlq|show|" + report.NewKey("TWR-2", missing).Short()},
 		{0, "dlq|show|--json|" + report.NewKey("TWR-2", missing).Short()},
 		{0, "dlq|export"},
@@ -115,6 +122,9 @@ func TestTampered(t *testing.T) {
 	tame(t, "verify", s.want(t, exitPerson, []string{"dlq", "verify"}, key.Short()+" TWR-1: the audit hash does not fit the reason\n", "0 letters are sound, 2 are not"))
 	tame(t, "verify --json", s.want(t, exitPerson, []string{"dlq", "verify", "--json"}, `"problem":"the audit hash does not fit the reason"`))
 	tame(t, "ls", s.want(t, 0, []string{"dlq", "ls"}))
+	tame(t, "ls --group", s.want(t, 0, []string{"dlq", "ls", "--group"}))
+	tame(t, "why", s.want(t, 0, []string{"why", key.Short()}))
+	tame(t, "status", s.want(t, 0, []string{"status"}))
 	tame(t, "export", s.want(t, 0, []string{"dlq", "export"}))
 	tame(t, "run", w.stop(syscall.SIGINT))
 }

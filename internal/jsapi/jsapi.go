@@ -1,6 +1,6 @@
 // Package jsapi makes the few JetStream requests for which nats.go's jetstream package has no call, above all
-// reads that are answered by the stream's leader ([Get], [Last], [Next], [Delete]), and holds two that several rooms
-// share ([Scan], [Ensure]).
+// reads that are answered by the stream's leader ([Get], [Last], [Next], [Delete]) and reads of many messages in one
+// request, which any replica answers ([Bodies], [Lasts]), and holds two that several rooms share ([Scan], [Ensure]).
 //
 // Stream.GetMsg and KeyValue.Get are answered by any replica when the stream allows direct reads,
 // and a replica may lag (measured with three replicas: 8 % of reads right after a write miss it). What must

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/internal/natstest"
+	"github.com/guyline/guyline/proof"
+)
+
+// keygen makes a key; the public half is in the file key.pub.
+func (s *shop) keygen(t *testing.T) {
+	t.Helper()
+	e := s.want(t, 0, []string{"audit", "keygen", "--name", "office", "--out", "key"}, "office+")
+	s.write(t, "key.pub", e.stdout)
+	if fi, err := os.Stat(filepath.Join(s.dir, "key")); err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("the private key's file: %v, %v", fi, err)
+	}
+}
+
+// The story of one night, from the signature to a proof that is checked elsewhere.
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, "GUYLINE_MAX_ATTEMPTS=1")
+	s.keygen(t)
+	if e := s.want(t, exitUsage, []string{"audit", "keygen", "--out", "key"}); !strings.Contains(e.stderr, "never overwritten") {
+		t.Errorf("keygen again: %s", e.stderr)
+	}
+	s.want(t, exitUsage, []string{"audit", "verify"}) // there is no store
+	s.want(t, exitPerson, []string{"run", "--drain", "--publish", "testdata/overnight.csv"}, "dead-lettered 4\n")
+	s.want(t, 0, []string{"audit", "verify"}, "results 7\n", "letters 4 as", "No checkpoint says so")
+	s.want(t, exitFailed, []string{"audit", "prove", "TWR-9017", "testdata/reports/twr9017_q2.pdf"})
+
+	e := s.want(t, 0, []string{"audit", "checkpoint", "--key", "key", "--out", "newest"}, "guyline/REPORTS_AUDIT/", "\nledger 7 7 ", "\n\n— office ")
+	if kept, err := os.ReadFile(filepath.Join(s.dir, "newest")); err != nil || string(kept) != e.stdout {
+		t.Errorf("%v: the file has %q, printed was %q", err, kept, e.stdout)
+	}
+	s.write(t, "first", e.stdout)
+	s.want(t, 0, []string{"audit", "checkpoint", "--key", "key", "--out", "newest", "--json"}, `"signed_by":"office+`, `"results":7`)
+	s.want(t, 0, []string{"audit", "verify", "--pubkey", "key.pub", "--since-checkpoint", "first"}, "checkpoints 2 fit\ngiven file fits\nnewest of 20", "The first 4 events")
+	s.want(t, 0, []string{"audit", "verify"}, "That proves little")
+	s.want(t, 0, []string{"audit", "verify", "--since-checkpoint", "first"}, "with --pubkey its signature is checked too")
+	s.want(t, 0, []string{"audit", "verify", "--json"}, `"findings":[]`, `"checkpoints_fit":2`)
+	if e := s.want(t, exitFailed, []string{"audit", "restart", "--reason", "why not"}); !strings.Contains(e.stderr, "nothing to restart") {
+		t.Errorf("restart: %s", e.stderr)
+	}
+
+	s.write(t, "dead.json", s.want(t, 0, []string{"audit", "prove", "TWR-9017", "testdata/reports/twr9017_q2.pdf", "--pubkey", "key.pub"}).stdout)
+	s.write(t, "done.json", s.want(t, 0, []string{"audit", "prove", "TWR-8842", "testdata/reports/twr8842_q2.pdf"}).stdout)
+	elsewhere := newShop(t) // with neither store nor key, but the public one
+	for _, name := range []string{"dead.json", "done.json", "key.pub"} {
+		text, err := os.ReadFile(filepath.Join(s.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		elsewhere.write(t, name, string(text))
+	}
+	elsewhere.want(t, 0, []string{"audit", "check", "dead.json", "--pubkey", "key.pub"}, "twr9017_q2.pdf of site TWR-9017 (key f481833d27b6) had not landed at ",
+		"it died on ", "after 1 attempts, poison, malformed-pdf: ", "Signed by office+", "Not proved: what came later")
+	elsewhere.want(t, 0, []string{"audit", "check", "done.json", "--pubkey", "key.pub"}, " landed: settled at ", `"site_id":"TWR-8842"`)
+	elsewhere.want(t, 0, []string{"audit", "check", "done.json", "--pubkey", "key.pub", "--json"}, `"landed":true`)
+	dead, _ := os.ReadFile(filepath.Join(s.dir, "dead.json"))
+	for what, text := range map[string]string{
+		"another source": strings.Replace(string(dead), "twr9017_q2.pdf", "twr9018_q2.pdf", 1), "cut off": string(dead[:len(dead)/2]), "nothing": "",
+	} {
+		if e := elsewhere.do(t, text, "audit", "check", "-", "--pubkey", "key.pub"); e.code != exitPerson || e.stdout != "" {
+			t.Errorf("%s: exit %d: %s%s", what, e.code, e.stdout, e.stderr)
+		}
+	}
+	other := newShop(t)
+	other.keygen(t)
+	other.write(t, "dead.json", string(dead))
+	if e := other.want(t, exitPerson, []string{"audit", "check", "dead.json", "--pubkey", "key.pub"}); !strings.Contains(e.stderr, "not signed by a known key") {
+		t.Errorf("with another key: %s", e.stderr)
+	}
+}
+
+// While a worker holds the store the commands go through it. Somebody tampers with the trail, and it is restored.
+func TestAuditBesideAWorker(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, "GUYLINE_MAX_ATTEMPTS=1")
+	s.keygen(t)
+	s.want(t, exitPerson, []string{"run", "--drain", "--publish", "testdata/overnight.csv"}, "dead-lettered 4\n")
+	w := s.worker(t)
+	if e := s.want(t, exitFailed, []string{"audit", "checkpoint", "--key", "key"}); !strings.Contains(e.stderr, "younger than 2m30s") {
+		t.Errorf("another process's store may sync late: %s", e.stderr)
+	}
+	s.want(t, 0, []string{"audit", "checkpoint", "--key", "key", "--out", "newest", "--older-than", "0"}, "\n4\n")
+	s.want(t, 0, []string{"audit", "verify", "--pubkey", "key.pub", "--since-checkpoint", "newest"}, "findings 0\n")
+
+	js, err := jetstream.New(s.connect(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trail, err := js.Stream(t.Context(), audit.Stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := trail.GetMsg(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), audit.Stream); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), trail.CachedInfo().Config); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(t.Context(), second.Subject, second.Data); err != nil {
+		t.Fatal(err)
+	}
+	s.want(t, exitPerson, []string{"audit", "verify", "--pubkey", "key.pub"}, "event 1: the event was removed\n", "event 3: the events 3 to 4 were cut off\n",
+		"has not recorded this death\n", "findings 6\n", "Something is not as it was written or signed.")
+	s.want(t, exitPerson, []string{"audit", "verify", "--json"}, `"what":"checkpoint"`)
+	if e := s.want(t, exitPerson, []string{"audit", "checkpoint", "--key", "key", "--older-than", "0"}); e.stdout != "" || !strings.Contains(e.stderr, "nothing is signed") {
+		t.Errorf("checkpoint: %s%s", e.stdout, e.stderr)
+	}
+	s.want(t, 0, []string{"audit", "restart", "--reason", "restored from a backup", "--since-checkpoint", "newest", "--actor", "ada@office"},
+		"2 checkpoints are given up, by ada@office because restored from a backup\n")
+	s.want(t, exitPerson, []string{"audit", "verify", "--pubkey", "key.pub"}, "was given up by ada@office at ", "findings 3\n") // the letters without deaths
+	s.want(t, exitPerson, []string{"audit", "verify", "--since-checkpoint", "newest"}, "the given file: ", "(given up by ada@office because restored from a backup)")
+	w.stop(syscall.SIGTERM)
+}
+
+func TestAuditWrongUsage(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.keygen(t)
+	s.want(t, 0, []string{"setup"}, proof.Stream+" ready\n")
+	s.write(t, "shopping", "milk\n")
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"keygen"}, "needs --out"},
+		{[]string{"keygen", "--out", "x", "--name", "two words"}, "no spaces"},
+		{[]string{"checkpoint"}, "--key FILE"},
+		{[]string{"checkpoint", "--key", "missing"}, "no such file"},
+		{[]string{"checkpoint", "--key", "key.pub"}, "it is a public key"},
+		{[]string{"checkpoint", "--key", "shopping"}, "not a key"},
+		{[]string{"verify", "--pubkey", "key"}, "it is a private key"},
+		{[]string{"verify", "--pubkey", "missing"}, "neither a public key nor a file"},
+		{[]string{"verify", "--since-checkpoint", "missing"}, "no such file"},
+		{[]string{"restart"}, "needs a --reason"},
+		{[]string{"restart", "--reason", " "}, "needs a --reason"},
+		{[]string{"prove"}, "accepts between 1 and 2 arg"},
+		{[]string{"prove", "628a"}, "whole key"},
+		{[]string{"check", "shopping"}, "--pubkey"},
+		{[]string{"check", "missing", "--pubkey", "key.pub"}, "no such file"},
+	} {
+		if e := s.want(t, exitUsage, append([]string{"audit"}, tt.args...)); !strings.Contains(e.stderr, tt.want) {
+			t.Errorf("%v: no %q in %s", tt.args, tt.want, e.stderr)
+		}
+	}
+	if e := s.want(t, exitFailed, []string{"audit", "checkpoint", "--key", "key"}); !strings.Contains(e.stderr, "nothing to sign yet") {
+		t.Errorf("an empty store: %s", e.stderr)
+	}
+	s.want(t, exitPerson, []string{"audit", "verify", "--since-checkpoint", "shopping"}, "the given file: it is not a checkpoint")
+	if err := os.Chmod(filepath.Join(s.dir, "key"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if e := s.want(t, exitFailed, []string{"audit", "checkpoint", "--key", "key"}); !strings.Contains(e.stderr, "others can read") {
+		t.Errorf("a key that others can read: %s", e.stderr)
+	}
+}
+
+// On a server that was set up by an older version the stream of checkpoints is missing.
+func TestAuditBeforeSetup(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t)
+	s := newShop(t, "GUYLINE_NATS_URL="+server.URL())
+	s.want(t, 0, []string{"setup"}, proof.Stream+" ready\n")
+	if err := server.JetStream(t).DeleteStream(t.Context(), proof.Stream); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"audit", "verify"}, {"audit", "restart", "--reason", "x"}, {"audit", "prove", "TWR-1", "a.pdf"}} {
+		if e := s.want(t, exitFailed, args); !strings.Contains(e.stderr, "`guyline setup` makes what is missing") {
+			t.Errorf("%v: %s", args, e.stderr)
+		}
+	}
+	s.want(t, 0, []string{"setup"})
+	s.want(t, 0, []string{"audit", "verify"}, "events 0\n", "findings 0\n")
+}

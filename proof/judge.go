@@ -1,0 +1,178 @@
+package proof
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/report"
+)
+
+// judged is a checkpoint and how it stands to what the server holds now.
+type judged struct {
+	stored
+	Checkpoint
+	signers []string
+	unknown bool     // it cannot be read, or no known key signed it
+	trail   bool     // its events fit
+	misfits []string // all that does not fit
+	restart *audit.Event
+}
+
+func (j judged) fits() bool { return len(j.misfits) == 0 }
+
+func (j judged) problem() string { return strings.Join(j.misfits, "; ") }
+
+// judge holds every checkpoint against the trail and the ledger.
+func (s *survey) judge(keys Keys) (all []judged) {
+	givenUp := map[string]*audit.Event{}
+	for i, e := range s.restarts {
+		for _, sum := range e.GivenUp {
+			givenUp[sum] = &s.restarts[i]
+		}
+	}
+	ledgers := map[uint64]Checkpoint{}
+	var before *Checkpoint // the one before it in the stream that fits
+	for _, n := range s.all() {
+		j := judged{stored: n, restart: givenUp[report.PayloadHash(n.note)]}
+		var err error
+		switch j.Checkpoint, j.signers, err = Open(n.note, keys); {
+		case errors.Is(err, ErrSignature):
+			j.unknown, j.misfits = true, []string{"it is not signed by a given key, or was changed since"}
+		case err != nil:
+			j.unknown, j.misfits = true, []string{"it is not a checkpoint of this trail"}
+		default:
+			s.compareTrail(&j)
+			s.compareLedger(&j, ledgers)
+			if before != nil && n.sequence > 0 && (j.Events < before.Events || j.Revision < before.Revision) {
+				j.misfits = append(j.misfits, "it covers less than the one before it")
+			}
+		}
+		if j.fits() && n.sequence > 0 {
+			before = &j.Checkpoint
+		}
+		all = append(all, j)
+	}
+	return all
+}
+
+func (s *survey) compareTrail(j *judged) {
+	if j.Origin != s.origin {
+		j.misfits = append(j.misfits, fmt.Sprintf("it is of the trail that was made at %s, and this one was made at %s",
+			strings.TrimPrefix(j.Origin, originPrefix), strings.TrimPrefix(s.origin, originPrefix)))
+	}
+	switch {
+	case j.Events > s.tree.size:
+		j.misfits = append(j.misfits, fmt.Sprintf("the trail is cut off: it has %d events, and %d were signed", s.tree.size, j.Events))
+	case j.Root != s.roots[j.Events]:
+		j.misfits = append(j.misfits, fmt.Sprintf("the first %d events are not the ones that were signed", j.Events))
+	default:
+		j.trail = true
+	}
+}
+
+func (s *survey) compareLedger(j *judged, known map[uint64]Checkpoint) {
+	now, ok := known[j.Revision]
+	if !ok {
+		now.Results, now.LedgerRoot = s.book.at(j.Revision)
+		known[j.Revision] = now
+	}
+	switch {
+	case j.Revision > s.book.last:
+		j.misfits = append(j.misfits, fmt.Sprintf("the ledger is cut off: it ends at revision %d, and %d was signed", s.book.last, j.Revision))
+	case j.Results != now.Results:
+		j.misfits = append(j.misfits, fmt.Sprintf("the ledger had %d results at revision %d, and %d were signed", now.Results, j.Revision, j.Results))
+	case j.LedgerRoot != now.LedgerRoot:
+		j.misfits = append(j.misfits, fmt.Sprintf("the ledger's results at revision %d are not the ones that were signed", j.Revision))
+	}
+}
+
+// account turns the judgement into the report: what fits, what was given up, and what is a finding.
+func (s *survey) account(ctx context.Context, all []judged) error {
+	for _, j := range all {
+		if j.sequence == 0 {
+			s.report.FileFits = new(j.fits())
+		}
+		switch {
+		case j.fits():
+			if j.sequence > 0 {
+				s.report.Fit++
+			}
+			if s.report.Newest == nil || s.report.Newest.Events <= j.Events && s.report.Newest.Revision <= j.Revision {
+				s.report.Newest, s.report.SignedBy = &j.Checkpoint, j.signers
+			}
+		case j.restart != nil && j.sequence > 0:
+			s.report.GivenUp = append(s.report.GivenUp, GivenUp{
+				j.sequence, j.Time, j.problem(), report.Line(j.restart.Actor, report.MaxHeaderValue), report.Clean(j.restart.Reason), j.restart.Time,
+			})
+		default:
+			problem := j.problem()
+			if j.sequence == 0 {
+				problem = "the given file: " + problem
+			}
+			if j.restart != nil {
+				problem += fmt.Sprintf(" (given up by %s because %s)", report.Line(j.restart.Actor, 128), report.Clean(j.restart.Reason))
+			}
+			s.found(Finding{What: InCheckpoints, Sequence: j.sequence, Problem: problem})
+		}
+	}
+	return s.name(ctx, all)
+}
+
+// name says which events are not the ones that were signed, as exactly as can be told.
+func (s *survey) name(ctx context.Context, all []judged) error {
+	var broken []judged
+	for _, j := range all {
+		if !j.trail && !j.unknown && (j.restart == nil || j.sequence == 0) {
+			broken = append(broken, j)
+		}
+	}
+	if len(broken) == 0 {
+		return nil
+	}
+	for _, j := range slices.Backward(broken) {
+		before := j.sequence
+		for _, n := range s.notes { // a file that is in the stream too
+			if before == 0 && bytes.Equal(n.note, j.note) {
+				before = n.sequence
+			}
+		}
+		leaves, err := s.log.leaves(ctx, j.Events, before)
+		if err != nil {
+			return err
+		}
+		if int64(len(leaves)) == j.Events && rootOf(leaves) == j.Root {
+			return s.blame(ctx, base(all, j), leaves)
+		}
+	}
+	least := slices.MinFunc(broken, func(x, y judged) int { return cmp.Compare(x.Events, y.Events) })
+	s.between(base(all, least), least)
+	return nil
+}
+
+// base is how many events are proved to be unchanged, by a checkpoint of the same trail that fits.
+func base(all []judged, broken judged) (n int64) {
+	for _, j := range all {
+		if j.trail && j.Origin == broken.Origin && j.Events <= broken.Events {
+			n = max(n, j.Events)
+		}
+	}
+	return n
+}
+
+// between is all that can be said without the hashes of the events that were signed.
+func (s *survey) between(base int64, least judged) {
+	if from, to := base+1, min(least.Events, s.tree.size); from <= to {
+		s.found(Finding{What: InTrail, Sequence: uint64(from), Problem: fmt.Sprintf(
+			"in the events %d to %d something was edited, removed or put in; what exactly is not known, as the hashes of the signed events are not there", from, to)})
+	}
+	if least.Events > s.tree.size {
+		s.found(Finding{What: InTrail, Sequence: uint64(s.tree.size + 1), Problem: fmt.Sprintf(
+			"the events %d to %d are cut off", s.tree.size+1, least.Events)})
+	}
+}

@@ -1,0 +1,193 @@
+package proof
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/guyline/guyline/keyvalue"
+	"github.com/guyline/guyline/report"
+)
+
+// rawKey is a report's key in 32 bytes: there may be millions.
+type rawKey [sha256.Size]byte
+
+func parseRaw(key report.Key) (raw rawKey, ok bool) {
+	n, err := hex.Decode(raw[:], []byte(key[:min(len(key), 2*len(raw))]))
+	return raw, err == nil && n == len(raw) && len(key) == 2*len(raw) && string(key) == hex.EncodeToString(raw[:])
+}
+
+func (k rawKey) key() report.Key { return report.Key(hex.EncodeToString(k[:])) }
+
+// version is one settled result: it was the ledger's answer from one revision to another.
+type version struct {
+	key      rawKey
+	revision uint64
+	until    uint64 // revision of the entry that reopened it; the largest number while it stands
+	sum      [sha256.Size]byte
+	leaf     tlog.Hash
+}
+
+const stands = math.MaxUint64
+
+func (v version) at(revision uint64) bool { return v.revision <= revision && revision < v.until }
+
+// book is the ledger with its history. present is filled first, then the past, from the trail; so whatever is found to be
+// reopened has its event in what is read later.
+type book struct {
+	present  []present
+	past     map[rawKey][]settled // from reprocess events
+	versions []version            // by key, then revision
+	last     uint64               // newest revision when it was read
+	ripe     uint64               // newest visible revision that was old enough
+}
+
+// present is an entry as the ledger has it now.
+type present struct {
+	key                rawKey
+	revision, replaces uint64
+	done               bool
+	sum                [sha256.Size]byte
+}
+
+// settled is an entry that was reopened.
+type settled struct {
+	revision, replaces uint64
+	sum                [sha256.Size]byte
+}
+
+// readLedger reads the ledger. Entries stored after ripe count as too young; the zero time lets all count.
+func (s *survey) readLedger(ctx context.Context, ripe time.Time) error {
+	s.book.past = map[rawKey][]settled{}
+	stream, err := s.log.js.Stream(ctx, keyvalue.LedgerStream)
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	s.book.last = stream.CachedInfo().State.LastSeq // not the last that is read: that one may be overwritten meanwhile
+	for r, err := range s.log.ledger.Records(ctx) {
+		if err != nil {
+			return err
+		}
+		s.book.last = max(s.book.last, r.Revision)
+		if ripe.IsZero() || !r.Stored.After(ripe) {
+			s.book.ripe = r.Revision
+		}
+		key, ok := parseRaw(r.Key)
+		problem := ""
+		switch {
+		case !ok:
+			problem = "what lies there is not named by a key"
+		case r.Problem != nil:
+			problem = "it is not an entry"
+		case r.Entry.State == "":
+			problem = "the entry was deleted"
+		case r.Entry.Key() != r.Key || report.NewToken(r.Entry.SiteID) != r.Site:
+			problem = "the entry is another report's: site and source do not fit the key under which it lies"
+		}
+		if problem != "" {
+			s.found(Finding{What: InLedger, Sequence: r.Revision, Key: r.Key, Problem: problem})
+		}
+		if ok {
+			s.book.present = append(s.book.present, present{
+				key, r.Revision, r.Entry.Replaces, r.Entry.State == keyvalue.Done, sha256.Sum256(r.Entry.Raw),
+			})
+		}
+	}
+	return nil
+}
+
+// reopened notes the entry that a reprocess event keeps.
+func (b *book) reopened(key report.Key, revision uint64, value []byte) error {
+	var e keyvalue.Entry
+	raw, ok := parseRaw(key)
+	if err := json.Unmarshal(value, &e); err != nil || !ok || e.State != keyvalue.Done || e.Key() != key {
+		return fmt.Errorf("the settled entry that it keeps is not one of this report")
+	}
+	b.past[raw] = append(b.past[raw], settled{revision, e.Replaces, sha256.Sum256(value)})
+	return nil
+}
+
+// close makes the versions of what was read. A settled entry was replaced when the next one says that its predecessor, the reopened
+// entry, was written. The last one may have no visible successor: it stands, or was reopened while we read.
+func (b *book) close() {
+	for _, p := range b.present {
+		past := b.past[p.key]
+		delete(b.past, p.key)
+		b.add(p.key, past, &p)
+	}
+	for key, past := range b.past {
+		b.add(key, past, nil)
+	}
+	slices.SortFunc(b.versions, func(x, y version) int {
+		if order := bytes.Compare(x.key[:], y.key[:]); order != 0 {
+			return order
+		}
+		return cmp.Compare(x.revision, y.revision)
+	})
+	b.present, b.past = nil, nil
+}
+
+func (b *book) add(key rawKey, past []settled, now *present) {
+	if now != nil {
+		past = slices.DeleteFunc(past, func(s settled) bool { return s.revision >= now.revision })
+	}
+	slices.SortFunc(past, func(x, y settled) int { return cmp.Compare(x.revision, y.revision) })
+	past = slices.CompactFunc(past, func(x, y settled) bool { return x.revision == y.revision })
+	for i, s := range past {
+		until := uint64(stands)
+		switch {
+		case i+1 < len(past):
+			until = successor(s.revision, past[i+1].replaces, past[i+1].revision)
+		case now != nil && now.done:
+			until = successor(s.revision, now.replaces, now.revision)
+		case now != nil:
+			until = now.revision
+		}
+		b.put(key, s.revision, until, s.sum)
+	}
+	if now != nil && now.done {
+		b.put(key, now.revision, stands, now.sum)
+	}
+}
+
+// successor is the revision at which an entry was reopened: what the next settled entry replaced, if that can be.
+func successor(revision, replaced, next uint64) uint64 {
+	if revision < replaced && replaced < next {
+		return replaced
+	}
+	return next
+}
+
+func (b *book) put(key rawKey, revision, until uint64, sum [sha256.Size]byte) {
+	b.versions = append(b.versions, version{key, revision, until, sum, entryLeaf(key, revision, sum)})
+}
+
+// set is the results that there were at a revision, by key.
+func (b *book) set(revision uint64) (set []version) {
+	for _, v := range b.versions {
+		if v.at(revision) {
+			set = append(set, v)
+		}
+	}
+	return set
+}
+
+// at is how many results there were at a revision, and the root of their tree.
+func (b *book) at(revision uint64) (results int64, root tlog.Hash) {
+	var t tree
+	for _, v := range b.versions {
+		if v.at(revision) {
+			t.add(v.leaf)
+		}
+	}
+	return t.size, t.root()
+}

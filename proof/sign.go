@@ -1,0 +1,85 @@
+package proof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+var (
+	// ErrFindings says that something does not fit, so that nothing was signed; the report says what.
+	ErrFindings = errors.New("nothing is signed")
+	// ErrNothing says that there is no event and no result yet.
+	ErrNothing = errors.New("there is nothing to sign yet")
+)
+
+// Signed is a checkpoint that was made.
+type Signed struct {
+	Checkpoint
+	Note     []byte
+	Sequence uint64 // in REPORTS_CHECKPOINTS
+	Young    int64  // events that are left to the next one
+}
+
+// Sign verifies everything as [Log.Verify] does, signs a checkpoint of it and appends that to the stream. The key's own signatures
+// count besides those of keys. What is younger than age by the server's clock is left out: it should be no less than the time
+// after which a write has reached the disk, as nothing must be signed that a power failure could still take back.
+//
+// The new checkpoint extends the file (the note of an earlier one; nil if there is none) and every one of the stream, except those that
+// a restart has given up. [ErrFindings]: something does not fit, see the report. [ErrRace]: somebody else signed in the same moment.
+func (l *Log) Sign(ctx context.Context, key Key, keys Keys, file []byte, age time.Duration) (Signed, Report, error) {
+	leaves, err := l.last(ctx, leavesSubject)
+	if err != nil {
+		return Signed{}, Report{}, err
+	}
+	s, err := l.read(ctx, file, age, true)
+	if err != nil {
+		return Signed{}, Report{}, err
+	}
+	all := s.judge(keys.With(key.Public()))
+	if i := len(all) - 1; file != nil && !all[i].fits() && all[i].restart != nil {
+		all = all[:i] // given up, so there is nothing for the new one to extend
+	}
+	if err := s.verify(ctx, all); err != nil {
+		return Signed{}, s.report, err
+	}
+	if !s.report.Sound() {
+		return Signed{}, s.report, ErrFindings
+	}
+	out := Signed{Checkpoint: s.checkpoint(all)}
+	out.Young = s.tree.size - out.Events
+	if out.Events == 0 && out.Results == 0 {
+		return Signed{}, s.report, ErrNothing
+	}
+	if out.Note, err = out.sign(key); err != nil {
+		return Signed{}, s.report, fmt.Errorf("sign the checkpoint: %w", err)
+	}
+	if err := l.appendLeaves(ctx, s.first, s.leaves[:out.Events-s.first], leaves); err != nil {
+		return Signed{}, s.report, err
+	}
+	var last uint64
+	if len(s.notes) > 0 {
+		last = s.notes[len(s.notes)-1].sequence
+	}
+	out.Sequence, err = l.append(ctx, &nats.Msg{Subject: noteSubject, Data: out.Note}, last)
+	return out, s.report, err
+}
+
+// checkpoint is what there is to sign: all that is old enough, and no less than what was signed before.
+func (s *survey) checkpoint(all []judged) Checkpoint {
+	c := Checkpoint{Origin: s.origin, Events: s.ripe, Revision: s.book.ripe, Time: s.now.UTC().Truncate(time.Second)}
+	c.Root = s.ripeRoot
+	for _, j := range all {
+		if j.fits() && j.Events > c.Events {
+			c.Events, c.Root = j.Events, j.Root
+		}
+		if j.fits() {
+			c.Revision = max(c.Revision, j.Revision)
+		}
+	}
+	c.Results, c.LedgerRoot = s.book.at(c.Revision)
+	return c
+}
