@@ -60,8 +60,12 @@ func (c *Consumer) replayUpstream(ctx context.Context, turn keyvalue.Turn, name 
 	letGo()
 	keeping.Wait()
 	if len(tally.ByOutcome) > 0 {
+		stopped := tally.Stopped
+		if err != nil {
+			stopped = err.Error()
+		}
 		c.log.Info("automatic replay", "upstream", name, "why", why, "replayed", tally.Sent, "landed", tally.CanaryLanded, "died", tally.CanaryDied,
-			"closed", tally.ByOutcome[dlq.Recovered], "letters", len(letters), "stopped", tally.Stopped)
+			"closed", tally.ByOutcome[dlq.Recovered], "letters", len(letters), "stopped", stopped)
 	}
 	switch {
 	case lost:

@@ -113,7 +113,8 @@ func TestSourceComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { x.Close() })
-	w := newWorld(t, func(ctx context.Context, e report.Event, _ int) (report.Result, error) { return x.Extract(ctx, e) }, onRecovery(20*time.Second))
+	w := newWorld(t, func(ctx context.Context, e report.Event, _ int) (report.Result, error) { return x.Extract(ctx, e) }, onRecovery(time.Minute),
+		func(cfg *consumer.Config) { cfg.Queues.MaxAttempts = 4 }) // another test kills processes that read files
 	var saw [3]atomic.Int64 // successes, by worker
 	for i := range saw {
 		w.work(func(cfg *consumer.Config) {
@@ -132,7 +133,7 @@ func TestSourceComesBack(t *testing.T) {
 	unreadable := w.publish("TWR-0", "ftp://portal.example/q2.pdf") // poison
 	w.drain()
 	for _, key := range keys {
-		w.wantRuns(key, 2)
+		w.wantRuns(key, 4)
 		if l := w.letter(key); l.Class != report.ClassExhausted || l.Upstream != site.URL {
 			t.Fatalf("letter of %s: %s at %s", key.Short(), l.Class, l.Upstream)
 		}
@@ -152,7 +153,9 @@ func TestSourceComesBack(t *testing.T) {
 	w.drain()
 	w.stop()
 	for _, key := range keys {
-		w.wantRuns(key, 3)
+		if e := w.entry(key); w.ran(key) != 4+e.Attempts {
+			t.Errorf("%s ran %d times, want four and %d since the source is back", key.Short(), w.ran(key), e.Attempts)
+		}
 		w.wantReplays(key, 1, site.URL+" answers again")
 		w.noLetter(key)
 	}
