@@ -3,7 +3,7 @@
 //
 // An [Event] is one JSON object on reports.audit.<site>.<key>:
 //
-//	Nats-Msg-Id: death:068af75aea2c...5899:REPORTS:2
+//	Nats-Msg-Id: death:068af75aea2c...5899:REPORTS:2:2026-11-29T02:00:00.123Z
 //	{"time": "2026-11-29T02:00:01.5Z", "kind": "death", "key": "068af75aea2c...5899", "site_id": "TWR-9017",
 //	 "worker": "host/4711", "attempt": 1, "class": "poison", "code": "malformed-pdf",
 //	 "reason": "unparseable structure in ...", "hash": "b9e1641245f0...f6fa", "stream": "REPORTS", "sequence": 2}

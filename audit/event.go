@@ -72,6 +72,9 @@ func (e Event) ID() string {
 		return fmt.Sprintf("suspect:%s:%s:%d:%d", e.Key, e.Stream, e.Sequence, e.Delivery)
 	case Death:
 		id := fmt.Sprintf("death:%s:%s:%d", e.Key, e.Stream, e.Sequence)
+		if !e.Published.IsZero() {
+			id += ":" + report.FormatTime(e.Published)
+		}
 		if e.Corrects {
 			id += ":corrected"
 		}
@@ -79,7 +82,7 @@ func (e Event) ID() string {
 	case Repair: // two people can repair one letter in two ways, and both must be on record
 		return fmt.Sprintf("repair:%s:%d:%s", e.Key, e.Letter, e.NewKey)
 	case Reprocess:
-		return fmt.Sprintf("reprocess:%s:%d", e.Key, e.Revision)
+		return fmt.Sprintf("reprocess:%s:%d:%s", e.Key, e.Revision, e.Actor) // two people may say so at once
 	case Restart:
 		return "restart:" + report.FormatTime(e.Time)
 	}

@@ -15,10 +15,12 @@ import (
 func TestID(t *testing.T) {
 	t.Parallel()
 	const key = "068af75aea2cbf541cbd61bafac909cbdd1a6ba75eed155147faeaf0533f5899"
-	e := audit.Event{Key: key, Stream: "REPORTS", Sequence: 7, Delivery: 3, Letter: 12, NewKey: "b9e1"}
+	e := audit.Event{Key: key, Stream: "REPORTS", Sequence: 7, Delivery: 3, Letter: 12, NewKey: "b9e1", Revision: 9, Actor: "ada@office"}
+	e.Published = time.Date(2026, 11, 29, 2, 0, 0, 123_000_000, time.UTC)
 	for kind, want := range map[audit.Kind]string{
+		audit.Reprocess:     "reprocess:" + key + ":9:ada@office",
 		audit.AttemptFailed: "attempt:" + key + ":REPORTS:7:3",
-		audit.Death:         "death:" + key + ":REPORTS:7",
+		audit.Death:         "death:" + key + ":REPORTS:7:2026-11-29T02:00:00.123Z",
 		audit.Replay:        "replay:" + key + ":12",
 		audit.Discard:       "discard:" + key + ":12",
 		audit.Recovered:     "recovered:" + key + ":12",
@@ -30,7 +32,7 @@ func TestID(t *testing.T) {
 		}
 	}
 	e.Kind, e.Corrects = audit.Death, true
-	if got, want := e.ID(), "death:"+key+":REPORTS:7:corrected"; got != want {
+	if got, want := e.ID(), "death:"+key+":REPORTS:7:2026-11-29T02:00:00.123Z:corrected"; got != want {
 		t.Errorf("a correction: got %s, want %s", got, want)
 	}
 }

@@ -3,6 +3,7 @@ package consumer
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/internal/invariant"
 	"github.com/guyline/guyline/internal/natstest"
+	"github.com/guyline/guyline/keyvalue"
+	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
 )
 
@@ -121,4 +124,39 @@ func TestDeadLettersThatAreDueSoon(t *testing.T) {
 	if a, b := len(first.due()), len(second.due()); a != 2 || b != 3 {
 		t.Errorf("%d and %d warnings: %v %v", a, b, first.due(), second.due())
 	}
+}
+
+// Somebody has written something strange into the ledger about one dead report. The letters after it are looked at all the same.
+func TestSweepBesideAnUnreadableEntry(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), script{"A": {poison}, "B": {poison}})
+	w.publish("A")
+	k := w.start()
+	w.await("A", Buried)
+	w.publish("B")
+	w.await("B", Buried)
+	w.awaitEmpty()
+	kv, err := w.js.KeyValue(t.Context(), "reports_ledger")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := func(site string) string { return site + "." + string(report.NewKey(site, uri(site))) }
+	if _, err := kv.Put(t.Context(), name("A"), []byte("?")); err != nil {
+		t.Fatal(err)
+	}
+	landed := keyvalue.Entry{State: keyvalue.Done, SiteID: "B", SourceURI: uri("B"), Time: time.Now()}
+	if _, err := w.ledger().Commit(t.Context(), landed); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Eventually(t, "the letter of B to be closed", func() bool {
+		_, err := w.letters().Current(t.Context(), "B", report.NewKey("B", uri("B")))
+		return errors.Is(err, dlq.ErrNotFound)
+	})
+	if err := k.end(); err != nil {
+		t.Fatal(err)
+	}
+	if err := kv.Delete(t.Context(), name("A")); err != nil {
+		t.Fatal(err)
+	}
+	w.check(invariant.Tally{Done: 1, Dead: 1})
 }

@@ -81,7 +81,13 @@ func (c *Consumer) takeRecovered(ctx context.Context, due map[string]time.Time, 
 	if len(taken) == 0 {
 		return nil, nil, nil
 	}
-	_, letters, err := c.replayable(ctx, now, report.ClassExhausted)
+	only := "" // of several, one reading serves all
+	for name := range taken {
+		if len(taken) == 1 {
+			only = name
+		}
+	}
+	_, letters, err := c.replayable(ctx, now, only, report.ClassExhausted)
 	if err != nil {
 		return giveUp(err)
 	}

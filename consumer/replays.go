@@ -45,7 +45,7 @@ func (c *Consumer) replayOnSchedule(ctx context.Context) {
 // replayAllDead replays the letters of the configured classes, of each upstream apart from the others. It waits only until the last
 // of them has begun.
 func (c *Consumer) replayAllDead(ctx context.Context, now time.Time, upstreams *errgroup.Group) error {
-	names, letters, err := c.replayable(ctx, now, c.cfg.ReplayClasses...)
+	names, letters, err := c.replayable(ctx, now, "", c.cfg.ReplayClasses...)
 	for _, name := range names {
 		upstreams.Go(func() error {
 			turn, _, won, err := c.takeUpstream(ctx, name, false)
@@ -61,13 +61,13 @@ func (c *Consumer) replayAllDead(ctx context.Context, now time.Time, upstreams *
 	return err
 }
 
-// replayable lists the letters of these classes that may be replayed, by upstream, and the upstreams in the order of their most
-// urgent letters.
-func (c *Consumer) replayable(ctx context.Context, now time.Time, classes ...report.Class) (names []string, letters map[string][]dlq.Candidate, err error) {
+// replayable lists the letters of these classes that may be replayed, of one upstream or of all (""), by upstream, and the upstreams
+// in the order of their most urgent letters.
+func (c *Consumer) replayable(ctx context.Context, now time.Time, upstream string, classes ...report.Class) (names []string, letters map[string][]dlq.Candidate, err error) {
 	letters = map[string][]dlq.Candidate{}
 	for _, class := range classes {
 		plan, err := c.letters.Plan(ctx, dlq.PlanOptions{
-			Filter: dlq.Filter{Class: class},
+			Filter: dlq.Filter{Class: class, Upstream: upstream},
 			Rested: func(l dlq.Candidate) bool { return mayHaveRested(l, now) },
 		})
 		if err != nil {

@@ -253,7 +253,10 @@ func (c *Consumer) closeLanded(ctx context.Context, from uint64) (next uint64, e
 			return from, err
 		}
 		closed, err := c.letters.Close(ctx, l, dlq.By{Actor: c.cfg.Worker, Reason: landed})
-		if err != nil {
+		switch {
+		case hopeless(err): // of this one; the others are not concerned
+			c.log.Error("ALARM: what is stored about a dead report cannot be read or trusted; its letter is left alone", "key", l.Key.Short(), "err", err)
+		case err != nil:
 			return from, err
 		}
 		if !closed {

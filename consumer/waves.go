@@ -3,7 +3,6 @@ package consumer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -47,6 +46,9 @@ func (c *Consumer) takeUpstream(ctx context.Context, name string, heed bool) (tu
 	return turn, 0, true, nil
 }
 
+// errSlow says that it took too long to learn how replayed reports fare: they wait behind others, or are parked.
+var errSlow = errors.New("reports have neither landed nor died in time")
+
 // replayUpstream replays letters of one upstream, whose turn this worker has taken, and gives the turn back. After letters that died
 // the next turn because of a recovery comes later and later.
 func (c *Consumer) replayUpstream(ctx context.Context, turn keyvalue.Turn, name string, letters []dlq.Candidate, why string) error {
@@ -60,22 +62,31 @@ func (c *Consumer) replayUpstream(ctx context.Context, turn keyvalue.Turn, name 
 	letGo()
 	keeping.Wait()
 	if len(tally.ByOutcome) > 0 {
+		stopped := tally.Stopped
+		if err != nil {
+			stopped = err.Error()
+		}
 		c.log.Info("automatic replay", "upstream", name, "why", why, "replayed", tally.Sent, "landed", tally.CanaryLanded, "died", tally.CanaryDied,
-			"closed", tally.ByOutcome[dlq.Recovered], "letters", len(letters), "stopped", tally.Stopped)
+			"closed", tally.ByOutcome[dlq.Recovered], "letters", len(letters), "stopped", stopped)
 	}
+	slow := errors.Is(err, errSlow)
 	switch {
 	case lost:
 		return keyvalue.ErrTaken
-	case err != nil:
+	case err != nil && !slow:
 		return err
-	case tally.Stopped != "":
+	case slow, tally.Stopped != "":
 		turn.Pause = min(max(2*turn.Pause, 2*c.holding()), longestPause, c.cfg.ReplayEvery)
-		c.upstreams.failed(name)
 	default:
 		turn.Pause = c.holding()
 	}
+	if tally.Stopped != "" {
+		c.upstreams.failed(name)
+	}
 	turn.Over = true
-	_, err = c.turns.Renew(ctx, turn)
+	if _, failed := c.turns.Renew(ctx, turn); failed != nil {
+		return failed
+	}
 	return err
 }
 
@@ -108,8 +119,7 @@ func (c *Consumer) keepTurn(ctx context.Context, turn *keyvalue.Turn, lost func(
 func (c *Consumer) replayInWaves(ctx context.Context, letters []dlq.Candidate, now func() time.Time, why string) (dlq.Tally, error) {
 	total := dlq.Tally{ByOutcome: map[dlq.Outcome]int{}}
 	run := func(wave []dlq.Candidate) error {
-		patience := c.patience(len(wave))
-		waiting, cancel := context.WithTimeout(ctx, patience)
+		waiting, cancel := context.WithTimeout(ctx, c.patience(len(wave)))
 		defer cancel()
 		tally, err := c.letters.ReplayAll(waiting, wave, dlq.Bulk{
 			By:     dlq.By{Actor: c.cfg.Worker, Reason: why},
@@ -125,7 +135,7 @@ func (c *Consumer) replayInWaves(ctx context.Context, letters []dlq.Candidate, n
 		total.CanaryDied += tally.CanaryDied
 		total.Stopped = tally.Stopped
 		if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-			total.Stopped, err = fmt.Sprintf("reports have neither landed nor died after %v", patience), nil
+			err = errSlow
 		}
 		return err
 	}
@@ -177,7 +187,7 @@ func (c *Consumer) logReplay(l dlq.Candidate, o dlq.Outcome, why string) {
 	}
 }
 
-// patience is how long to wait for so many reports: long after, they are parked, or behind a long queue, and others get the turn.
+// patience is how long to wait until so many reports have landed or died. Then others get the turn, after a pause.
 func (c *Consumer) patience(letters int) time.Duration {
 	return 10*c.holding() + time.Duration(float64(letters)/c.cfg.ReplayRate*float64(time.Second))
 }

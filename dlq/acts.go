@@ -118,7 +118,8 @@ func (q *Queue) requeue(ctx context.Context, l Letter) (Outcome, error) {
 
 // Discard gives up the report of one letter, given by sequence, for a reason. It begins like [Queue.Replay]. A report of which a
 // copy is in the requeue stream will be worked whatever becomes of the letter, so it cannot be given up: [Busy]. One that a
-// publisher has handed over again is not looked for: it is worked like any other, and done or dead then.
+// publisher has handed over again is not looked for: it is worked like any other, and done or dead then. So is the copy of a replay
+// that another operator, or a worker, begins between this look and the end of the letter: its report is *waiting* then, whatever was told.
 func (q *Queue) Discard(ctx context.Context, seq uint64, by By) (Outcome, error) {
 	if report.Clean(by.Reason) == "" {
 		return "", errors.New("discard: a reason is required")
@@ -232,17 +233,19 @@ func (q *Queue) RecordDeath(ctx context.Context, l Letter) error {
 func (q *Queue) recordDeath(ctx context.Context, l Letter) (before bool, err error) {
 	e := Death(l)
 	last, err := q.trail.LastChange(ctx, l.Site, l.Key)
+	// Sequences start anew when a stream is made anew; the time of publication does not come back.
+	same := last.Kind == audit.Death && last.Stream == e.Stream && last.Sequence == e.Sequence && last.Published.Equal(e.Published)
 	switch {
 	case errors.Is(err, audit.ErrNotFound):
 	case err != nil:
 		return false, err
-	case last.Kind == audit.Death && last.Stream == e.Stream && last.Sequence == e.Sequence && last.Hash == e.Hash:
+	case same && last.Hash == e.Hash:
 		return false, nil
 	case last.Kind != audit.Death && last.Letter == l.Sequence && l.Sequence != 0:
 		return true, nil
-	case last.Kind == audit.Death && last.Stream == e.Stream && last.Sequence == e.Sequence && last.Class == report.ClassAbandoned:
+	case same && last.Class == report.ClassAbandoned:
 		e.Corrects = true
-	case last.Kind == audit.Death && last.Stream == e.Stream && last.Sequence == e.Sequence:
+	case same:
 		return false, fmt.Errorf("dead-letter queue: %s: %w", l.Key.Short(), ErrForged)
 	}
 	return false, q.trail.Append(ctx, e)

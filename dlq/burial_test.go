@@ -276,3 +276,26 @@ func TestActOnAForgedLetter(t *testing.T) {
 		t.Errorf("the letter: %v, %v", left.Reason, err)
 	}
 }
+
+// The queue was made anew, so that the same report dies at the same sequence again, of something else. It is another death, and its
+// letter can be acted on.
+func TestDeathInAQueueMadeAnew(t *testing.T) {
+	t.Parallel()
+	y, _ := newYard(t)
+	first := y.die(t, "a.pdf")
+	if err := y.js.DeleteStream(t.Context(), stream.Reports); err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Setup(t.Context(), y.js, queueConfig); err != nil {
+		t.Fatal(err)
+	}
+	m := y.publish(t, "a.pdf")
+	if m.Ref != first.Source {
+		t.Fatalf("it lies at %v, not at %v again", m.Ref, first.Source)
+	}
+	second := y.bury(t, m, "no pages")
+	y.trailOf(t, second, audit.Death, audit.Death)
+	if outcome, err := y.Discard(t.Context(), second.Sequence, operator); outcome != Discarded || err != nil {
+		t.Errorf("discard: %s, %v", outcome, err)
+	}
+}

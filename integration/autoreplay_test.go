@@ -13,7 +13,6 @@ import (
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/consumer"
-	"github.com/guyline/guyline/extract"
 	"github.com/guyline/guyline/extract/source"
 	"github.com/guyline/guyline/internal/invariant"
 	"github.com/guyline/guyline/internal/natstest"
@@ -106,14 +105,17 @@ func TestSourceComesBack(t *testing.T) {
 		files.ServeHTTP(rw, r)
 	}))
 	t.Cleanup(site.Close)
-	x, err := extract.Open(t.Context(), extract.Config{
-		Source: source.Config{AllowHosts: []string{"127.0.0.1"}, HostConcurrency: 16}, CacheDir: extract.DefaultCacheDir(),
-	}, slog.New(slog.NewTextHandler(t.Output(), nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { x.Close() })
-	w := newWorld(t, func(ctx context.Context, e report.Event, _ int) (report.Result, error) { return x.Extract(ctx, e) }, onRecovery(20*time.Second))
+	sources, err := source.Open(source.Config{AllowHosts: []string{"127.0.0.1"}, TempDir: t.TempDir(), HostConcurrency: 16},
+		slog.New(slog.NewTextHandler(t.Output(), nil)))
+	w := newWorld(t, func(ctx context.Context, e report.Event, _ int) (report.Result, error) {
+		f, err := sources.Fetch(ctx, e.SourceURI)
+		if err != nil {
+			return nil, err
+		}
+		return report.Result(fmt.Sprintf(`{"bytes":%d}`, f.Size)), f.Close()
+	}, onRecovery(time.Minute))
+	w.must(err)
+	t.Cleanup(func() { _ = sources.Close() })
 	var saw [3]atomic.Int64 // successes, by worker
 	for i := range saw {
 		w.work(func(cfg *consumer.Config) {

@@ -46,6 +46,11 @@ func TestBalance(t *testing.T) {
 	natstest.Eventually(t, "a third to be settled", func() bool { return w.commits() >= each })
 	first.stop()
 	second.stop()
+	natstest.Eventually(t, "the server to obey the last words of both", seldom(func() bool {
+		letters, err := w.js.Stream(t.Context(), dlq.Stream)
+		w.must(err)
+		return w.stored()+int(w.commits()+letters.CachedInfo().State.Msgs) == 8*each
+	}))
 	middle := invariant.Check(t, w.js, w.published...)
 	if sum := middle.Done + middle.Dead + middle.Waiting; sum != 8*each || middle.Done < each {
 		t.Errorf("in the middle: %+v, which is %d of %d", middle, sum, 8*each)

@@ -29,6 +29,8 @@
 //	handler      panics, hangs, results that are none, work that outlives AckWait
 //	replay       inside the window, failing again, landed meanwhile, over a restart
 //	bulk         many letters at once: clocks that step, headers and payloads over many replays, a canary
+//	autoreplay   a source that comes back, one that flaps, and workers that die while they replay
+//	schedule     turns of a fleet, and clocks that are off
 //	operators    two at once, and burials that were cut short
 //	restart      the server goes down under a batch
 //	partition    a worker falls silent, loses its report, and comes back

@@ -49,9 +49,11 @@ type By struct{ Actor, Reason string }
 type Reopened struct {
 	SiteID    string
 	SourceURI string
-	Settled   time.Time // when the old result was committed
-	Was       uint64    // revision of the entry that was settled
-	Revision  uint64    // of the reopened entry
+	Settled   time.Time     // when the old result was committed
+	Was       uint64        // revision of the entry that was settled
+	Revision  uint64        // of the reopened entry
+	Before    string        // who had reopened it before, if somebody had: this call only made sure that it is queued
+	Result    report.Result // that was settled
 }
 
 // Reprocess has a settled report worked again. The steps:
@@ -77,12 +79,19 @@ func (d *Desk) Reprocess(ctx context.Context, site report.Token, key report.Key,
 	if err != nil {
 		return Reopened{}, err
 	}
-	out := Reopened{SiteID: entry.SiteID, SourceURI: entry.SourceURI, Settled: entry.Time, Was: entry.Replaces, Revision: entry.Revision}
+	out := Reopened{
+		SiteID: entry.SiteID, SourceURI: entry.SourceURI, Settled: entry.Time, Was: entry.Replaces, Revision: entry.Revision, Result: entry.Result,
+	}
+	body, err := json.Marshal(report.Event{SiteID: entry.SiteID, SourceURI: entry.SourceURI})
+	if err != nil {
+		return Reopened{}, err
+	}
 	switch entry.State {
 	case keyvalue.Done:
 		out.Was = entry.Revision
-		out.Revision, err = d.reopen(ctx, entry, by)
+		out.Revision, err = d.reopen(ctx, entry, body, by)
 	case keyvalue.Reopened:
+		out.Before = entry.Actor
 		err = d.stillOpen(ctx, entry)
 	default:
 		err = ErrNotSettled
@@ -91,11 +100,6 @@ func (d *Desk) Reprocess(ctx context.Context, site report.Token, key report.Key,
 		return Reopened{}, err
 	}
 	d.did("reopened")
-	event := report.Event{SiteID: entry.SiteID, SourceURI: entry.SourceURI}
-	body, err := json.Marshal(event)
-	if err != nil {
-		return Reopened{}, err
-	}
 	carried := stream.Carried{PublishedAt: time.Now().UTC(), Reopened: out.Revision}
 	err = d.queues.Requeue(ctx, report.NewToken(entry.SiteID), entry.Key(), nil, body, carried, 0)
 	if err != nil && !errors.Is(err, stream.ErrFenced) {
@@ -105,10 +109,10 @@ func (d *Desk) Reprocess(ctx context.Context, site report.Token, key report.Key,
 	return out, nil
 }
 
-func (d *Desk) reopen(ctx context.Context, entry keyvalue.Entry, by By) (uint64, error) {
+func (d *Desk) reopen(ctx context.Context, entry keyvalue.Entry, body []byte, by By) (uint64, error) {
 	err := d.trail.Append(ctx, audit.Event{
 		Time: time.Now().UTC(), Kind: audit.Reprocess, Key: entry.Key(), SiteID: entry.SiteID, Actor: by.Actor, Reason: by.Reason,
-		Revision: entry.Revision, Settled: entry.Raw,
+		Revision: entry.Revision, Settled: entry.Raw, Payload: report.PayloadHash(body),
 	})
 	if err != nil {
 		return 0, err

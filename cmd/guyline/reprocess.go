@@ -10,6 +10,13 @@ import (
 	"github.com/guyline/guyline/reprocess"
 )
 
+func outcomeOf(r reprocess.Reopened) string {
+	if r.Before != "" {
+		return "queued"
+	}
+	return "reopened"
+}
+
 func (a *app) reprocessCommand() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
@@ -39,11 +46,16 @@ func (a *app) reprocessCommand() *cobra.Command {
 				return fmt.Errorf("reprocess %s: %w; run it again to go on", key.Short(), err)
 			}
 			if a.json {
-				return a.printJSON(map[string]any{"key": key, "site_id": done.SiteID, "outcome": "reopened", "was_revision": done.Was, "revision": done.Revision})
+				return a.printJSON(map[string]any{"key": key, "site_id": done.SiteID, "outcome": outcomeOf(done), "was_revision": done.Was, "revision": done.Revision})
 			}
 			t := newTable(a.stdout)
-			t.row("reopened", report.RedactURI(done.SourceURI)+" of "+done.SiteID)
-			t.row("it was settled", when(done.Settled), "the old result is in `guyline audit log "+key.Short()+"`")
+			if done.Before == "" {
+				t.row("reopened", report.RedactURI(done.SourceURI)+" of "+done.SiteID)
+			} else {
+				t.row("queued", report.RedactURI(done.SourceURI)+" of "+done.SiteID+"; "+done.Before+" had reopened it before")
+			}
+			t.row("it was settled", when(done.Settled))
+			t.row("the old result", string(done.Result), "in the trail for good")
 			return t.flush()
 		},
 	}

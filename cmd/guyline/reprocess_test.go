@@ -37,7 +37,7 @@ func TestReprocess(t *testing.T) {
 	}
 
 	s.want(t, 0, []string{"reprocess", site, uri, "--reason", "the firm sent a corrected file", "--actor", "ada"}, "reopened "+uri+" of "+site+"\n")
-	s.want(t, 0, []string{"reprocess", key, "--reason", "once more"}, "reopened ") // it goes on where it was
+	s.want(t, 0, []string{"reprocess", key, "--reason", "once more"}, "queued "+uri+" of "+site+"; ada had reopened it before\n") // it goes on where it was
 	s.want(t, 0, []string{"show", key}, "waiting")
 	s.want(t, 0, []string{"run", "--drain"}, "done 1\n")
 	s.want(t, 0, []string{"results"}, `{"says":"second"}`)
