@@ -54,7 +54,9 @@ func (in *injector) run(ctx context.Context, faults []Fault) error {
 			switch {
 			case err != nil && ctx.Err() == nil:
 				in.errs = append(in.errs, fmt.Errorf("%s: %w", f, err))
-			case hit:
+			case !hit:
+				in.log.Info("the fault hit nothing", "fault", f.String())
+			default:
 				in.done[f.Kind]++
 				in.heals = append(in.heals, time.Now())
 			}
@@ -141,7 +143,7 @@ func (in *injector) inject(ctx context.Context, f Fault) (hit bool, err error) {
 
 // target finds who is to be hit, and waits a little for a leader.
 func (in *injector) target(ctx context.Context, f Fault) (n *node, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	err = in.again(ctx, func(ctx context.Context) (err error) {
 		n, err = in.servers.led(ctx, in.js, f.Target)
@@ -199,6 +201,9 @@ func (in *injector) fillStream(ctx context.Context, f Fault) (bool, error) {
 		before = queueBytes
 	}
 	err := limit(ctx, 1)
+	if err != nil {
+		in.log.Info("the stream cannot be limited now", "err", err)
+	}
 	pause(ctx, f.For)
 	return err == nil, in.again(ctx, func(ctx context.Context) error { return limit(ctx, before) })
 }
