@@ -67,7 +67,7 @@ func inspect(ctx context.Context, js jetstream.JetStream, p *Plan, acked map[rep
 			n.find(Unexplained, key, "%s", problem)
 		}
 	}
-	ledger, err := js.Stream(ctx, "KV_reports_ledger")
+	ledger, err := js.Stream(ctx, ledgerStream)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/guyline/guyline/consumer"
@@ -13,6 +14,7 @@ import (
 type Config struct {
 	Seed     uint64        // of every random choice
 	Servers  int           // 1, or 3 for a cluster with three replicas of everything
+	URLs     []string      // of a cluster that runs already, like nats://user:pass@host:4222; empty: servers are started
 	Workers  int           // worker processes
 	Slots    int           // reports in work at once, per process
 	Reports  int           // to be published
@@ -36,6 +38,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.Servers != 1 && c.Servers != 3:
 		return fmt.Errorf("the number of servers is %d, allowed is 1 or 3", c.Servers)
+	case len(c.URLs) > 64:
+		return fmt.Errorf("%d addresses are given, allowed are 64", len(c.URLs))
 	case c.Workers < 1 || c.Workers > 64:
 		return fmt.Errorf("the number of workers is %d, allowed is 1 to 64", c.Workers)
 	case c.Slots < 1 || c.Slots > 1024:
@@ -51,7 +55,20 @@ func (c Config) Validate() error {
 	case c.Patience <= 0:
 		return errors.New("the patience must be above zero")
 	}
+	for _, address := range c.URLs {
+		if u, err := url.Parse(address); err != nil || u.Scheme != "nats" || u.Port() == "" {
+			return fmt.Errorf("the address %.200q is not like nats://host:port; TLS does not go through the proxies", report.Clean(address))
+		}
+	}
 	return nil
+}
+
+// nodes is how many servers clients can connect to.
+func (c Config) nodes() int {
+	if len(c.URLs) > 0 {
+		return len(c.URLs)
+	}
+	return c.Servers
 }
 
 // Command is the command line that repeats the run.
@@ -60,6 +77,9 @@ func (c Config) Command() string {
 		c.Seed, c.Servers, c.Workers, c.Slots, c.Reports, c.Faults, c.Duration, c.AckWait, c.Patience)
 	if c.Sync {
 		line += " --sync-always"
+	}
+	for _, address := range c.URLs {
+		line += " --url " + report.RedactURI(address)
 	}
 	return line
 }

@@ -77,25 +77,33 @@ type card struct {
 }
 
 // deck is every kind of fault as often as it is to occur among the others.
-func deck(servers int) []card {
+func deck(c Config) []card {
 	cards := []card{
 		{kind: KillWorker}, {kind: KillWorker}, {kind: KillWorker}, {kind: StopWorker}, {kind: StopWorker},
-		{kind: KillServer}, {kind: StopServer}, {kind: FreezeServer},
 		{kind: Drop}, {kind: Drop}, {kind: LoseToServer}, {kind: LoseFromServer},
-		{kind: FullStream, stream: dlq.Stream}, {kind: FullStore}, {kind: DeleteConsumer, stream: stream.Reports},
+		{kind: FullStream, stream: dlq.Stream}, {kind: DeleteConsumer, stream: stream.Reports},
 	}
-	if servers == 1 {
+	if c.Servers > 1 {
+		cards = append(cards,
+			card{kind: StepDown, stream: stream.Reports}, card{kind: StepDown, stream: stream.Reports, consumer: true}, card{kind: StepDown, stream: stream.Requeued},
+			card{kind: FullStream, stream: audit.Stream}, card{kind: FullStream, stream: stream.Reports}, card{kind: DeleteConsumer, stream: stream.Requeued},
+		)
+	}
+	if len(c.URLs) > 0 { // whoever runs those servers can do the rest
 		return cards
 	}
-	for _, kind := range []Kind{KillServer, FreezeServer, StopServer, StepDown} {
-		cards = append(cards, card{kind: kind, stream: stream.Reports}, card{kind: kind, stream: stream.Reports, consumer: true})
+	cards = append(cards, card{kind: KillServer}, card{kind: StopServer}, card{kind: FreezeServer}, card{kind: FullStore})
+	if c.Servers > 1 {
+		for _, kind := range []Kind{KillServer, StopServer, FreezeServer} {
+			cards = append(cards, card{kind: kind, stream: stream.Reports}, card{kind: kind, stream: stream.Reports, consumer: true})
+		}
+		cards = append(cards, card{kind: KillServer, stream: ledgerStream}, card{kind: KillServer, stream: dlq.Stream}, card{kind: KillServers})
 	}
-	return append(cards,
-		card{kind: KillServer, stream: "KV_reports_ledger"}, card{kind: KillServer, stream: dlq.Stream}, card{kind: StepDown, stream: stream.Requeued},
-		card{kind: KillServers}, card{kind: FullStream, stream: audit.Stream}, card{kind: FullStream, stream: stream.Reports},
-		card{kind: DeleteConsumer, stream: stream.Requeued},
-	)
+	return cards
 }
+
+// ledgerStream is the stream behind the ledger.
+const ledgerStream = "KV_reports_ledger"
 
 // faults deals the deck, again and again, over the duration.
 func faults(c Config, r *rand.Rand) []Fault {
@@ -103,14 +111,14 @@ func faults(c Config, r *rand.Rand) []Fault {
 	var out []Fault
 	for n := range c.Faults {
 		if len(cards) == 0 {
-			cards = deck(c.Servers)
+			cards = deck(c)
 			r.Shuffle(len(cards), func(i, j int) { cards[i], cards[j] = cards[j], cards[i] })
 		}
 		top := cards[0]
 		cards = cards[1:]
 		slot := float64(c.Duration) / float64(c.Faults)
 		f := Fault{At: time.Duration((float64(n) + r.Float64()) * slot), Kind: top.kind, Target: Target{Stream: top.stream, Consumer: top.consumer}}
-		many, long := c.Servers, r.IntN(6) == 0
+		many, long := c.nodes(), r.IntN(6) == 0
 		switch top.kind {
 		case KillWorker, StopWorker:
 			many = c.Workers

@@ -23,11 +23,18 @@ type injector struct {
 	workers *workers
 	log     *slog.Logger
 
-	mu    sync.Mutex
-	lanes map[string]*sync.Mutex
-	done  map[Kind]int // faults that hit something
-	heals []time.Time  // when each fault was over
-	errs  []error      // of the harness
+	mu     sync.Mutex
+	lanes  map[string]*sync.Mutex
+	done   map[Kind]int // faults that hit something
+	active int          // faults that are not healed yet
+	heals  []heal       // after which nothing was broken any more
+	errs   []error      // of the harness
+}
+
+// heal is the end of a fault.
+type heal struct {
+	fault Fault
+	at    time.Time
 }
 
 func newInjector(cfg Config, js jetstream.JetStream, s *servers, w *workers, log *slog.Logger) *injector {
@@ -48,9 +55,13 @@ func (in *injector) run(ctx context.Context, faults []Fault) error {
 			lane.Lock()
 			defer lane.Unlock()
 			in.log.Info("fault", "fault", f.String())
+			in.mu.Lock()
+			in.active++
+			in.mu.Unlock()
 			hit, err := in.inject(ctx, f)
 			in.mu.Lock()
 			defer in.mu.Unlock()
+			in.active--
 			switch {
 			case err != nil && ctx.Err() == nil:
 				in.errs = append(in.errs, fmt.Errorf("%s: %w", f, err))
@@ -58,7 +69,9 @@ func (in *injector) run(ctx context.Context, faults []Fault) error {
 				in.log.Info("the fault hit nothing", "fault", f.String())
 			default:
 				in.done[f.Kind]++
-				in.heals = append(in.heals, time.Now())
+				if in.active == 0 {
+					in.heals = append(in.heals, heal{f, time.Now()})
+				}
 			}
 		})
 	}

@@ -28,25 +28,28 @@ func TestPlanFollowsFromItsSeed(t *testing.T) {
 // Every kind of fault and fate occurs in a run of some length, and each at its time.
 func TestPlanHasEverything(t *testing.T) {
 	t.Parallel()
-	for _, servers := range []int{1, 3} {
-		cfg := Default()
-		cfg.Servers, cfg.Faults = servers, len(deck(servers))
+	theirs := Default()
+	theirs.Servers, theirs.URLs = 3, []string{"nats://a:1", "nats://b:2"}
+	three := Default()
+	three.Servers = 3
+	for _, cfg := range []Config{Default(), three, theirs} {
+		cfg.Faults = len(deck(cfg))
 		p := NewPlan(cfg)
 		dealt, fates := map[card]int{}, map[Fate]int{}
 		last := time.Duration(0)
 		for _, f := range p.Faults {
 			dealt[card{f.Kind, f.Target.Stream, f.Target.Consumer}]++
-			if f.At < last || f.At > cfg.Duration || f.Target.Number >= max(servers, cfg.Workers) {
+			if f.At < last || f.At > cfg.Duration || f.Target.Number >= max(cfg.Servers, cfg.Workers) {
 				t.Errorf("out of its time or place: %s", f)
 			}
 			last = f.At
 		}
 		want := map[card]int{}
-		for _, c := range deck(servers) {
+		for _, c := range deck(cfg) {
 			want[c]++
 		}
 		if diff := cmp.Diff(want, dealt, cmp.AllowUnexported(card{})); diff != "" {
-			t.Errorf("%d servers (-deck +dealt):\n%s", servers, diff)
+			t.Errorf("%s (-deck +dealt):\n%s", cfg.Command(), diff)
 		}
 		keys := map[report.Key]bool{}
 		for _, r := range p.Reports {
@@ -104,6 +107,7 @@ func TestValidate(t *testing.T) {
 		"duration": func(c *Config) { c.Duration = 0 },
 		"ack wait": func(c *Config) { c.AckWait = 0 },
 		"patience": func(c *Config) { c.Patience = 0 },
+		"address":  func(c *Config) { c.URLs = []string{"tls://a:4222"} },
 	} {
 		cfg := Default()
 		if change(&cfg); cfg.Validate() == nil {

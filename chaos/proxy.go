@@ -35,17 +35,18 @@ type line struct {
 	reset          chan struct{} // closed with the line
 }
 
-func newProxy(server int) (*proxy, error) {
+// newProxy listens on loopback for the clients of a server, whose address is host:port.
+func newProxy(server string) (*proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	p := &proxy{listener: l, server: fmt.Sprintf("127.0.0.1:%d", server), open: map[*line]struct{}{}}
+	p := &proxy{listener: l, server: server, open: map[*line]struct{}{}}
 	p.all.Go(p.accept)
 	return p, nil
 }
 
-func (p *proxy) url() string { return "nats://" + p.listener.Addr().String() }
+func (p *proxy) address() string { return p.listener.Addr().String() }
 
 func (p *proxy) accept() {
 	for {

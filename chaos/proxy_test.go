@@ -27,7 +27,7 @@ func echoed(t *testing.T) *proxy {
 			}()
 		}
 	}()
-	p, err := newProxy(l.Addr().(*net.TCPAddr).Port)
+	p, err := newProxy(l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

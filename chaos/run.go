@@ -13,7 +13,10 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/consumer"
+	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/stream"
 )
 
 // Run does what the plan says and returns what it has shown. Its findings are in the result; an error says that the harness itself
@@ -57,7 +60,12 @@ type run struct {
 
 // all is the run from its beginning to its end. What is started later ends earlier.
 func (r *run) all(ctx context.Context) (err error) {
-	if r.servers, err = startServers(ctx, r.plan.Config, r.dir, r.children, r.log); err != nil {
+	if len(r.plan.Config.URLs) > 0 {
+		r.servers, err = useServers(r.plan.Config)
+	} else {
+		r.servers, err = startServers(ctx, r.plan.Config, r.dir, r.children)
+	}
+	if err != nil {
 		return err
 	}
 	defer r.servers.close()
@@ -65,6 +73,12 @@ func (r *run) all(ctx context.Context) (err error) {
 		return err
 	}
 	defer r.js.Conn().Close()
+	if len(r.plan.Config.URLs) > 0 {
+		if err := unused(ctx, r.js); err != nil {
+			return err
+		}
+		defer r.leave(ctx)
+	}
 	in := newInjector(r.plan.Config, r.js, r.servers, nil, r.log)
 	if err := in.again(ctx, func(ctx context.Context) error { return consumer.Setup(ctx, r.js, r.plan.Config.consumer().Queues) }); err != nil {
 		return err
@@ -107,6 +121,37 @@ func (r *run) all(ctx context.Context) (err error) {
 	return inspect(reading, r.js, r.plan, r.publisher.acked, filepath.Join(r.dir, "runs"), r.result)
 }
 
+// ours lists every stream that setup makes.
+func ours() []string {
+	return append(stream.Names(), dlq.Stream, audit.Stream, ledgerStream, "KV_reports_sites")
+}
+
+// unused makes sure that no stream of ours exists: what a run does to them must not be done to anybody's reports.
+func unused(ctx context.Context, js jetstream.JetStream) error {
+	for _, name := range ours() {
+		switch _, err := js.Stream(ctx, name); {
+		case err == nil:
+			return fmt.Errorf("stream %s exists: a run destroys what it finds; give it an account of its own, or delete the streams of an earlier run", name)
+		case !errors.Is(err, jetstream.ErrStreamNotFound):
+			return err
+		}
+	}
+	return nil
+}
+
+// leave deletes the streams of a run on servers that are not ours, unless they are to be looked at.
+func (r *run) leave(ctx context.Context) {
+	if len(r.result.Findings) > 0 {
+		r.log.Warn("the streams are left as they are, to be looked at: delete them before the next run", "streams", ours())
+		return
+	}
+	for _, name := range ours() {
+		if err := r.js.DeleteStream(context.WithoutCancel(ctx), name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			r.log.Error("a stream is left behind", "stream", name, "err", err)
+		}
+	}
+}
+
 // drain waits until the queues are empty, as long as patience allows.
 func (r *run) drain(ctx context.Context, healed time.Time) {
 	deadline, said := time.Now().Add(r.plan.Config.Patience), time.Now()
@@ -133,9 +178,10 @@ func (r *run) drain(ctx context.Context, healed time.Time) {
 func (r *run) measure(in *injector, healed time.Time) {
 	r.result.Faults, r.result.Refused = maps.Clone(in.done), r.publisher.refused.Load()
 	r.result.Died, r.result.Outcomes = r.workers.died, r.workers.outcomes
-	for _, heal := range in.heals {
-		if d, ok := r.workers.after(heal); ok {
+	for _, h := range in.heals {
+		if d, ok := r.workers.after(h.at); ok {
 			r.result.Recovery = append(r.result.Recovery, d)
+			r.log.Info("recovered", "from", h.fault.String(), "after", d)
 		}
 	}
 	r.result.First, _ = r.workers.after(healed)

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +20,6 @@ import (
 // servers is the server or cluster of a run.
 type servers struct {
 	children *children
-	log      *slog.Logger
 	nodes    []*node
 
 	mu   sync.Mutex
@@ -28,21 +28,31 @@ type servers struct {
 
 // node is one server, with the proxy that its clients must use.
 type node struct {
-	settings serverSettings
+	url   *url.URL // past the proxy
+	proxy *proxy
+
+	settings serverSettings // of a server of ours
 	logFile  *os.File
-	proxy    *proxy
 	process  *child
 }
 
 // startServers starts them and waits until they serve.
-func startServers(ctx context.Context, cfg Config, dir string, c *children, log *slog.Logger) (*servers, error) {
-	s := &servers{children: c, log: log}
+func startServers(ctx context.Context, cfg Config, dir string, c *children) (_ *servers, err error) {
+	s := &servers{children: c}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
 	ports, err := freePorts(2 * cfg.Servers)
 	if err != nil {
 		return nil, err
 	}
 	for i := range cfg.Servers {
-		n := &node{settings: serverSettings{Name: fmt.Sprint("server-", i+1), Port: ports[2*i], Dir: filepath.Join(dir, fmt.Sprint("server-", i+1)), Sync: cfg.Sync}}
+		n := &node{
+			url:      &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", ports[2*i])},
+			settings: serverSettings{Name: fmt.Sprint("server-", i+1), Port: ports[2*i], Dir: filepath.Join(dir, fmt.Sprint("server-", i+1)), Sync: cfg.Sync},
+		}
 		if cfg.Servers > 1 {
 			n.settings.Routes = ports[2*i+1]
 			for j := range cfg.Servers {
@@ -50,19 +60,35 @@ func startServers(ctx context.Context, cfg Config, dir string, c *children, log 
 			}
 		}
 		s.nodes = append(s.nodes, n)
-		if n.logFile, err = logFile(n.settings.Dir); err == nil {
-			n.proxy, err = newProxy(n.settings.Port)
+		if n.logFile, err = logFile(n.settings.Dir); err != nil {
+			return s, err
 		}
-		if err != nil {
-			s.close()
-			return nil, err
+		if n.proxy, err = newProxy(n.url.Host); err != nil {
+			return s, err
 		}
 	}
 	for _, n := range s.nodes {
 		if err := s.start(ctx, n); err != nil {
-			s.close()
-			return nil, err
+			return s, err
 		}
+	}
+	return s, nil
+}
+
+// useServers puts proxies before servers that run already.
+func useServers(cfg Config) (*servers, error) {
+	s := &servers{}
+	for _, address := range cfg.URLs {
+		u, err := url.Parse(address)
+		if err != nil { // which Validate has seen
+			return s, err
+		}
+		p, err := newProxy(u.Host)
+		if err != nil {
+			s.close()
+			return s, err
+		}
+		s.nodes = append(s.nodes, &node{url: u, proxy: p})
 	}
 	return s, nil
 }
@@ -114,18 +140,20 @@ func (s *servers) fill(on bool) {
 // urls are the addresses of the proxies.
 func (s *servers) urls() (urls []string) {
 	for _, n := range s.nodes {
-		urls = append(urls, n.proxy.url())
+		u := *n.url
+		u.Host = n.proxy.address()
+		urls = append(urls, u.String())
 	}
 	return urls
 }
 
 // connect connects past the proxies, for whoever injects and checks.
 func (s *servers) connect() (jetstream.JetStream, error) {
-	urls := ""
+	var urls []string
 	for _, n := range s.nodes {
-		urls += fmt.Sprintf("nats://127.0.0.1:%d,", n.settings.Port)
+		urls = append(urls, n.url.String())
 	}
-	nc, err := nats.Connect(urls[:len(urls)-1], clientOptions()...)
+	nc, err := nats.Connect(strings.Join(urls, ","), clientOptions()...)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +165,7 @@ func clientOptions() []nats.Option {
 	return []nats.Option{
 		nats.Name("chaos"), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.ReconnectWait(100 * time.Millisecond), nats.Timeout(2 * time.Second),
 		nats.PingInterval(5 * time.Second), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
+		nats.IgnoreDiscoveredServers(), // else clients would learn the way past the proxies
 	}
 }
 

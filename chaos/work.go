@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,7 +39,7 @@ func Work(ctx context.Context, in io.Reader, out io.Writer, log *slog.Logger, op
 	if err != nil {
 		return err
 	}
-	nc, err := nats.Connect(strings.Join(s.URLs, ","), options...)
+	nc, err := nats.Connect(strings.Join(s.URLs, ","), append(slices.Clip(options), nats.IgnoreDiscoveredServers())...)
 	if err != nil {
 		return err
 	}

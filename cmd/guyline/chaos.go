@@ -38,6 +38,8 @@ func (a *app) chaosCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.Uint64Var(&cfg.Seed, "seed", 0, "of every choice; none: another one each time")
 	f.IntVar(&cfg.Servers, "servers", cfg.Servers, "1, or 3 for a cluster with three replicas")
+	f.StringArrayVar(&cfg.URLs, "url", nil, "instead of starting servers: the address of one that runs, like nats://user:pass@host:4222; once for each of\n"+
+		"a cluster. It must be for tests alone: streams that exist already are refused")
 	f.IntVar(&cfg.Workers, "workers", cfg.Workers, "worker processes")
 	f.IntVar(&cfg.Slots, "slots", cfg.Slots, "reports in work at once, per process")
 	f.IntVar(&cfg.Reports, "reports", cfg.Reports, "to publish")
