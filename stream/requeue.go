@@ -25,6 +25,8 @@ func (q *Queues) Requeue(ctx context.Context, site report.Token, key report.Key,
 	kept, _ := report.Foreign(foreign)
 	maps.Copy(h, kept)
 	c.write(h)
+	ctx, cancel := context.WithTimeout(ctx, jsapi.Timeout) // an answer that is lost never comes
+	defer cancel()
 	msg := &nats.Msg{Subject: "reports.requeued." + string(site) + "." + string(key), Header: h, Data: body}
 	ack, err := q.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequenceForSubject(own, copies(site, key)), jetstream.WithExpectStream(Requeued))
 	switch {
