@@ -117,6 +117,8 @@ func (n *inspection) done(rep Report, e keyvalue.Entry) {
 		n.find(Unexplained, rep.Key, "%s: done, with the result %.100s; %s", rep.Fate, e.Result, n.story(rep))
 	case err != nil || got.Answer != answer(rep.Key) || got.Run < rep.At:
 		n.find(Unexplained, rep.Key, "%s: the result %.100s is not the right one; %s", rep.Fate, e.Result, n.story(rep))
+	case e.Attempts < 1 || e.Attempts > n.plan.Config.consumer().Queues.MaxAttempts:
+		n.find(Unexplained, rep.Key, "%s: done at attempt %d; %s", rep.Fate, e.Attempts, n.story(rep))
 	case got.Worker != e.Worker:
 		n.find(Doubled, rep.Key, "%s: %s committed the result of %s", rep.Fate, e.Worker, got.Worker)
 	case e.Replaces != 0:
@@ -156,9 +158,21 @@ func (n *inspection) dead(rep Report, l dlq.Letter) {
 	switch {
 	case !intended:
 		n.find(Unexplained, rep.Key, "%s: dead as %s %s; %s", rep.Fate, l.Class, l.Code, n.story(rep))
+	case n.recorded(rep) == 0:
+		n.find(Unexplained, rep.Key, "%s: the trail has recorded no death with the payload that was published; %s", rep.Fate, n.story(rep))
 	case !bytes.Equal(l.Body, rep.Body):
 		n.find(Unexplained, rep.Key, "%s: the letter's payload is not what was published", rep.Fate)
 	}
+}
+
+// recorded is how many deaths of a report's own payload the trail has.
+func (n *inspection) recorded(rep Report) (deaths int) {
+	for _, e := range n.books.Deaths[rep.Key] {
+		if e.Payload == report.PayloadHash(rep.Body) {
+			deaths++
+		}
+	}
+	return deaths
 }
 
 // burnt is how many deliveries the reports that were to succeed and did have had, and how many of them ended without a verdict.
