@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -191,17 +192,18 @@ func (n *inspection) burnt() (lost, all int) {
 
 // story is what is known of a report, for whoever looks for the cause.
 func (n *inspection) story(rep Report) string {
-	s := fmt.Sprintf("runs at %s", clock(runsOf(n.runs, rep.Key)...))
+	told := []string{fmt.Sprintf("runs at %s", clock(runsOf(n.runs, rep.Key)...))}
 	for _, e := range n.books.Entries[rep.Key] {
-		s += fmt.Sprintf("; done at %s by %s, attempt %d, %s", clock(e.Time), e.Worker, e.Attempts, e.Commit)
+		told = append(told, fmt.Sprintf("done at %s by %s, attempt %d, %s", clock(e.Time), e.Worker, e.Attempts, e.Commit))
 	}
 	for _, l := range n.books.Letters[rep.Key] {
-		s += fmt.Sprintf("; letter %d of %s/%d at %s by %s, attempts %d: %s", l.Sequence, l.Source.Stream, l.Source.Sequence, clock(l.FailedAt), l.Worker, l.Attempts, l.Reason)
+		told = append(told, fmt.Sprintf("letter %d of %s/%d at %s by %s, attempts %d: %s",
+			l.Sequence, l.Source.Stream, l.Source.Sequence, clock(l.FailedAt), l.Worker, l.Attempts, l.Reason))
 	}
 	for _, e := range n.books.Deaths[rep.Key] {
-		s += fmt.Sprintf("; death %s at %s by %s", e.ID(), clock(e.Time), e.Worker)
+		told = append(told, fmt.Sprintf("death %s at %s by %s", e.ID(), clock(e.Time), e.Worker))
 	}
-	return s
+	return strings.Join(told, "; ")
 }
 
 func clock(times ...time.Time) string {

@@ -15,7 +15,7 @@ import (
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	cfg := chaos.Default()
-	cfg.Seed, cfg.Reports, cfg.Faults, cfg.Duration, cfg.AckWait = 5, 400, 15, 15*time.Second, 2*time.Second
+	cfg.Seed, cfg.Reports, cfg.Faults, cfg.Duration, cfg.AckWait, cfg.Patience = 5, 400, 15, 15*time.Second, 2*time.Second, 4*time.Minute
 	r, err := chaos.Run(t.Context(), chaos.NewPlan(cfg), slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatalf("%v; the same run again: %s", err, cfg.Command())
