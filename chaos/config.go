@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/guyline/guyline/consumer"
@@ -73,15 +74,15 @@ func (c Config) nodes() int {
 
 // Command is the command line that repeats the run.
 func (c Config) Command() string {
-	line := fmt.Sprintf("guyline chaos --seed %d --servers %d --workers %d --slots %d --reports %d --faults %d --for %v --ack-wait %v --patience %v",
-		c.Seed, c.Servers, c.Workers, c.Slots, c.Reports, c.Faults, c.Duration, c.AckWait, c.Patience)
+	line := []string{fmt.Sprintf("guyline chaos --seed %d --servers %d --workers %d --slots %d --reports %d --faults %d --for %v --ack-wait %v --patience %v",
+		c.Seed, c.Servers, c.Workers, c.Slots, c.Reports, c.Faults, c.Duration, c.AckWait, c.Patience)}
 	if c.Sync {
-		line += " --sync-always"
+		line = append(line, "--sync-always")
 	}
 	for _, address := range c.URLs {
-		line += " --url " + report.RedactURI(address)
+		line = append(line, "--url", report.RedactURI(address))
 	}
-	return line
+	return strings.Join(line, " ")
 }
 
 // queueBytes bounds the publishers' queue: far more than a run needs.

@@ -145,11 +145,12 @@ func (in *injector) inject(ctx context.Context, f Fault) (hit bool, err error) {
 		in.servers.fill(false)
 		return true, nil
 	case DeleteConsumer:
-		if err := in.js.DeleteConsumer(ctx, f.Target.Stream, stream.Consumer); err != nil {
-			return false, nil // no leader now, perhaps; else setup has nothing to do
+		deleted := in.js.DeleteConsumer(ctx, f.Target.Stream, stream.Consumer)
+		if deleted != nil { // or it is, and only the answer is missing
+			in.log.Info("the consumer cannot be deleted now", "err", deleted)
 		}
 		pause(ctx, f.For)
-		return true, in.again(ctx, func(ctx context.Context) error { return consumer.Setup(ctx, in.js, in.cfg.consumer().Queues) })
+		return deleted == nil, in.setUp(ctx)
 	}
 	return false, fmt.Errorf("no such fault: %s", f.Kind)
 }
@@ -219,6 +220,11 @@ func (in *injector) fillStream(ctx context.Context, f Fault) (bool, error) {
 	}
 	pause(ctx, f.For)
 	return err == nil, in.again(ctx, func(ctx context.Context) error { return limit(ctx, before) })
+}
+
+// setUp makes what is missing of the streams and consumers.
+func (in *injector) setUp(ctx context.Context) error {
+	return in.again(ctx, func(ctx context.Context) error { return consumer.Setup(ctx, in.js, in.cfg.consumer().Queues) })
 }
 
 // again repeats what needs a server until it works; it gives up after two minutes.

@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/audit"
-	"github.com/guyline/guyline/consumer"
 	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/stream"
 )
@@ -80,7 +79,7 @@ func (r *run) all(ctx context.Context) (err error) {
 		defer r.leave(ctx)
 	}
 	in := newInjector(r.plan.Config, r.js, r.servers, nil, r.log)
-	if err := in.again(ctx, func(ctx context.Context) error { return consumer.Setup(ctx, r.js, r.plan.Config.consumer().Queues) }); err != nil {
+	if err := in.setUp(ctx); err != nil {
 		return err
 	}
 	if r.publisher, err = newPublisher(r.plan, r.servers.urls()); err != nil {
@@ -103,6 +102,10 @@ func (r *run) all(ctx context.Context) (err error) {
 	publishing.Go(func() { r.publisher.run(patient) })
 	r.log.Info("started", "servers", len(r.servers.nodes), "workers", r.plan.Config.Workers, "reports", len(r.plan.Reports), "faults", len(r.plan.Faults))
 	if err := in.run(ctx, r.plan.Faults); err != nil {
+		return err
+	}
+	// A deletion whose answer was lost may have been done since.
+	if err := in.setUp(ctx); err != nil {
 		return err
 	}
 	healed := time.Now()
