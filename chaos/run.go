@@ -104,11 +104,11 @@ func (r *run) all(ctx context.Context) (err error) {
 	if err := in.run(ctx, r.plan.Faults); err != nil {
 		return err
 	}
+	healed := time.Now()
 	// A deletion whose answer was lost may have been done since.
 	if err := in.setUp(ctx); err != nil {
 		return err
 	}
-	healed := time.Now()
 	publishing.Wait()
 	r.log.Info("all is healed and published", "settled", r.workers.count())
 	r.drain(ctx, healed)
