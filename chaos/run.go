@@ -106,7 +106,7 @@ func (r *run) all(ctx context.Context) (err error) {
 	}
 	healed := time.Now()
 	// A deletion whose answer was lost may have been done since.
-	if err := in.setUp(ctx); err != nil {
+	if err := in.setUp(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
 	publishing.Wait()
