@@ -11,7 +11,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/consumer"
+	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/stream"
 )
 
@@ -200,26 +202,44 @@ func (in *injector) stepDown(ctx context.Context, f Fault) bool {
 
 // fillStream makes what a stream holds already be all that it may hold.
 func (in *injector) fillStream(ctx context.Context, f Fault) (bool, error) {
-	limit := func(ctx context.Context, most int64) error {
-		s, err := in.js.Stream(ctx, f.Target.Stream)
-		if err != nil {
-			return err
-		}
-		cfg := s.CachedInfo().Config
-		cfg.MaxBytes = most
-		_, err = in.js.UpdateStream(ctx, cfg)
-		return err
-	}
-	before := int64(-1)
-	if f.Target.Stream == stream.Reports {
-		before = queueBytes
-	}
-	err := limit(ctx, 1)
+	err := in.limit(ctx, f.Target.Stream, 1)
 	if err != nil {
 		in.log.Info("the stream cannot be limited now", "err", err)
 	}
 	pause(ctx, f.For)
-	return err == nil, in.again(ctx, func(ctx context.Context) error { return limit(ctx, before) })
+	return err == nil, in.again(ctx, func(ctx context.Context) error { return in.limit(ctx, f.Target.Stream, bytesOf(f.Target.Stream)) })
+}
+
+// limit sets the most that a stream may hold.
+func (in *injector) limit(ctx context.Context, name string, most int64) error {
+	s, err := in.js.Stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	cfg := s.CachedInfo().Config
+	if cfg.MaxBytes == most {
+		return nil
+	}
+	cfg.MaxBytes = most
+	_, err = in.js.UpdateStream(ctx, cfg)
+	return err
+}
+
+// bytesOf is the most that a stream may hold while nobody has filled it.
+func bytesOf(name string) int64 {
+	if name == stream.Reports {
+		return queueBytes
+	}
+	return -1
+}
+
+// heal puts right what an injection has asked for that was done after it was given up, as its answer was lost.
+func (in *injector) heal(ctx context.Context) error {
+	err := in.setUp(ctx)
+	for _, name := range []string{stream.Reports, dlq.Stream, audit.Stream} {
+		err = errors.Join(err, in.again(ctx, func(ctx context.Context) error { return in.limit(ctx, name, bytesOf(name)) }))
+	}
+	return err
 }
 
 // setUp makes what is missing of the streams and consumers.

@@ -41,9 +41,9 @@ type Result struct {
 }
 
 const (
-	// companions bounds how many reports one that kills its worker may take along: what is in hand beside it is delivered again
-	// together with it, and can be killed by it each time.
-	companions = 7
+	// companions bounds how many reports one that kills its worker may take along, in worker processes full of others: what is in hand
+	// beside it is delivered again together with it, and can be killed by it each time.
+	companions = 1
 	// unlucky is how many times the expected number of reports may be lost to kills and outages, which do not come one by one.
 	unlucky = 4
 	// always may be lost, however few are expected.
@@ -64,7 +64,7 @@ func (r *Result) expect(p *Plan, lost, all int) {
 			killers++
 		}
 	}
-	r.Most = always + killers*companions + int(math.Ceil(unlucky*r.Expected))
+	r.Most = always + killers*companions*(p.Config.Slots-1) + int(math.Ceil(unlucky*r.Expected))
 	if r.Innocent > r.Most {
 		r.Findings = append(r.Findings, Finding{What: Unexplained, Text: "more reports that were to succeed are dead than kills and outages explain"})
 	}

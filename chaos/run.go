@@ -105,8 +105,7 @@ func (r *run) all(ctx context.Context) (err error) {
 		return err
 	}
 	healed := time.Now()
-	// A deletion whose answer was lost may have been done since.
-	if err := in.setUp(ctx); err != nil && ctx.Err() == nil {
+	if err := in.heal(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
 	publishing.Wait()
