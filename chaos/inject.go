@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type injector struct {
 	lanes  map[string]*sync.Mutex
 	done   map[Kind]int // faults that hit something
 	active int          // faults that are not healed yet
+	begun  []time.Time  // when each fault began
 	heals  []heal       // after which nothing was broken any more
 	errs   []error      // of the harness
 }
@@ -37,6 +39,11 @@ type injector struct {
 type heal struct {
 	fault Fault
 	at    time.Time
+}
+
+// calm reports whether no fault began within a time after a heal.
+func (in *injector) calm(h heal, d time.Duration) bool {
+	return !slices.ContainsFunc(in.begun, func(at time.Time) bool { return at.After(h.at) && at.Before(h.at.Add(d)) })
 }
 
 func newInjector(cfg Config, js jetstream.JetStream, s *servers, w *workers, log *slog.Logger) *injector {
@@ -59,6 +66,7 @@ func (in *injector) run(ctx context.Context, faults []Fault) error {
 			in.log.Info("fault", "fault", f.String())
 			in.mu.Lock()
 			in.active++
+			in.begun = append(in.begun, time.Now())
 			in.mu.Unlock()
 			hit, err := in.inject(ctx, f)
 			in.mu.Lock()

@@ -32,7 +32,7 @@ type Result struct {
 	KillerRuns int     `json:"killer_runs"`        // most runs of one report that kills its worker
 	Reruns     int     `json:"runs_after_settled"` // by a second worker that had the report too
 
-	Recovery []time.Duration `json:"-"`                  // from each heal after which nothing was broken to the next settled report, sorted
+	Recovery []time.Duration `json:"-"`                  // from each heal to the next settled report, if nothing was broken meanwhile; sorted
 	Median   time.Duration   `json:"recovery_median_ns"` //
 	Worst    time.Duration   `json:"recovery_worst_ns"`  //
 	First    time.Duration   `json:"healed_to_first_ns"` // from the last heal to the next settled report

@@ -181,7 +181,7 @@ func (r *run) measure(in *injector, healed time.Time) {
 	r.result.Faults, r.result.Refused = maps.Clone(in.done), r.publisher.refused.Load()
 	r.result.Died, r.result.Outcomes = r.workers.died, r.workers.outcomes
 	for _, h := range in.heals {
-		if d, ok := r.workers.after(h.at); ok {
+		if d, ok := r.workers.after(h.at); ok && in.calm(h, d) {
 			r.result.Recovery = append(r.result.Recovery, d)
 			r.log.Info("recovered", "from", h.fault.String(), "after", d)
 		}
