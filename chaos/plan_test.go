@@ -118,3 +118,36 @@ func TestValidate(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is measured between settled reports.
+func TestMeasures(t *testing.T) {
+	t.Parallel()
+	zero := time.Unix(1_800_000_000, 0)
+	at := func(seconds ...int) (times []time.Time) {
+		for _, s := range seconds {
+			times = append(times, zero.Add(time.Duration(s)*time.Second))
+		}
+		return times
+	}
+	w := &workers{settled: at(10, 12, 20, 60)}
+	if got := w.standstill(at(15)[0]); got != 8*time.Second {
+		t.Errorf("standstill %v, want 8s: what began before counts, and no more", got)
+	}
+	for _, tt := range []struct {
+		moment int
+		want   time.Duration
+		ok     bool
+	}{{5, 5 * time.Second, true}, {12, 0, true}, {13, 7 * time.Second, true}, {61, 0, false}} {
+		if got, ok := w.after(at(tt.moment)[0]); got != tt.want || ok != tt.ok {
+			t.Errorf("after %d: %v, %v; want %v, %v", tt.moment, got, ok, tt.want, tt.ok)
+		}
+	}
+	in := &injector{begun: at(10, 30)}
+	if in.calm(heal{at: at(20)[0]}, 11*time.Second) || !in.calm(heal{at: at(20)[0]}, 9*time.Second) {
+		t.Error("a recovery is calm if no fault begins in it")
+	}
+	r := &Result{Recovery: []time.Duration{3, 1, 2}}
+	if r.recovered(); r.Median != 2 || r.Worst != 3 {
+		t.Errorf("median %d, worst %d", r.Median, r.Worst)
+	}
+}

@@ -32,12 +32,13 @@ type Result struct {
 	KillerRuns int     `json:"killer_runs"`        // most runs of one report that kills its worker
 	Reruns     int     `json:"runs_after_settled"` // by a second worker that had the report too
 
-	Recovery []time.Duration `json:"-"`                  // from each heal to the next settled report, if nothing was broken meanwhile; sorted
-	Median   time.Duration   `json:"recovery_median_ns"` //
-	Worst    time.Duration   `json:"recovery_worst_ns"`  //
-	First    time.Duration   `json:"healed_to_first_ns"` // from the last heal to the next settled report
-	Empty    time.Duration   `json:"healed_to_empty_ns"` // from the last heal to empty queues
-	Findings []Finding       `json:"findings"`
+	Recovery   []time.Duration `json:"-"`                  // from each heal to the next settled report, if nothing was broken meanwhile; sorted
+	Median     time.Duration   `json:"recovery_median_ns"` //
+	Worst      time.Duration   `json:"recovery_worst_ns"`  //
+	Standstill time.Duration   `json:"standstill_ns"`      // longest time without a settled report, until the last heal
+	First      time.Duration   `json:"healed_to_first_ns"` // from the last heal to the next settled report
+	Empty      time.Duration   `json:"healed_to_empty_ns"` // from the last heal to empty queues
+	Findings   []Finding       `json:"findings"`
 }
 
 const (

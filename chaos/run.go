@@ -188,6 +188,7 @@ func (r *run) measure(in *injector, healed time.Time) {
 	}
 	r.result.First, _ = r.workers.after(healed)
 	r.result.recovered()
+	r.result.Standstill = r.workers.standstill(healed)
 }
 
 // makeDir makes the directory of a run. A temporary one is removed by clean, or when this process is killed by a process

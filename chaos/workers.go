@@ -125,6 +125,16 @@ func (w *workers) after(moment time.Time) (time.Duration, bool) {
 	return w.settled[0].Sub(moment), true
 }
 
+// standstill is the longest time until a moment in which no report was settled.
+func (w *workers) standstill(until time.Time) (longest time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := 1; i < len(w.settled) && w.settled[i-1].Before(until); i++ {
+		longest = max(longest, w.settled[i].Sub(w.settled[i-1]))
+	}
+	return longest
+}
+
 // count is how many reports have been settled so far.
 func (w *workers) count() int {
 	w.mu.Lock()

@@ -120,7 +120,8 @@ func (a *app) printChaos(r *chaos.Result) error {
 		r.Expected, 100*r.LostShare, r.Most))
 	t.row("killers ran", fmt.Sprint(r.KillerRuns), "times at most")
 	t.row("ran again", fmt.Sprint(r.Reruns), "runs began after the report was settled; their results were dropped")
-	t.row("recovery", round(r.Median), "from heal to the next settled report, median; worst "+round(r.Worst))
+	t.row("recovery", round(r.Median), fmt.Sprintf("from heal to the next settled report, median; worst %s; of %d that no other fault disturbed", round(r.Worst), len(r.Recovery)))
+	t.row("standstill", round(r.Standstill), "longest time without a settled report while faults went on")
 	t.row("last heal", round(r.First), "to the next settled report, "+round(r.Empty)+" to empty queues")
 	if err := t.flush(); err != nil {
 		return err
