@@ -24,7 +24,7 @@ func Run(ctx context.Context, plan *Plan, log *slog.Logger) (r *Result, err erro
 	if !supported {
 		return nil, errors.New("chaos: this system cannot stop processes and let them go on")
 	}
-	r = &Result{Seed: plan.Config.Seed, Command: plan.Config.Command(), Fates: map[Fate]int{}}
+	r = &Result{Seed: plan.Config.Seed, Command: plan.Config.Command(), Fates: map[Fate]int{}, Findings: []Finding{}}
 	c := &children{}
 	dir, clean, err := makeDir(plan.Config.Dir, c)
 	if err != nil {

@@ -30,6 +30,7 @@
 //	replay       inside the window, failing again, landed meanwhile, over a restart
 //	operators    two at once, and burials that were cut short
 //	restart      the server goes down under a batch
+//	answers      the server's answers to writes are lost
 //	partition    a worker falls silent, loses its report, and comes back
 //	pressure     full MaxAckPending, and fairness between the queues
 //	sites        the registry, and an import that was cut off
