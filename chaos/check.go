@@ -148,9 +148,9 @@ func (n *inspection) dead(rep Report, l dlq.Letter) {
 	case Poison:
 		intended = l.Class == report.ClassPoison && l.Code == report.CodeMalformedPDF || abandoned
 	case Never:
-		intended = l.Class == report.ClassExhausted && l.Code == report.CodeServerError || abandoned
+		intended = l.Class == report.ClassExhausted && l.Code == failing || abandoned
 	case Succeed, Duplicated: // its deliveries were lost with workers or servers, the last one before the run that succeeds
-		intended = abandoned || l.Class == report.ClassExhausted && l.Code == report.CodeServerError && runs < rep.At
+		intended = abandoned || l.Class == report.ClassExhausted && l.Code == failing && runs < rep.At
 		n.result.Innocent++
 	}
 	if abandoned {

@@ -63,6 +63,9 @@ func Work(ctx context.Context, in io.Reader, out io.Writer, log *slog.Logger, op
 	return c.Run(ctx)
 }
 
+// failing is the code of a run that fails: one that blames the report, not its upstream.
+const failing = report.CodeShortRead
+
 // script is the handler of every worker.
 type script struct{ runs, worker string }
 
@@ -93,7 +96,7 @@ func (s *script) handle(ctx context.Context, e report.Event) (report.Result, err
 	case Poison:
 		return nil, report.Poison(report.CodeMalformedPDF, errors.New("unparseable structure in "+e.SourceURI))
 	case Never:
-		return nil, report.Transient(report.CodeServerError, fmt.Errorf("run %d of a report that never succeeds", run))
+		return nil, report.Transient(failing, fmt.Errorf("run %d of a report that never succeeds", run))
 	}
 	select {
 	case <-time.After(time.Duration(number(e.Metadata["pause_ms"])) * time.Millisecond):
@@ -101,7 +104,7 @@ func (s *script) handle(ctx context.Context, e report.Event) (report.Result, err
 		return nil, ctx.Err()
 	}
 	if at := number(e.Metadata["at"]); run < at {
-		return nil, report.Transient(report.CodeServerError, fmt.Errorf("run %d of a report that succeeds at run %d", run, at))
+		return nil, report.Transient(failing, fmt.Errorf("run %d of a report that succeeds at run %d", run, at))
 	}
 	return report.NewResult(result{answer(key), s.worker, run})
 }
