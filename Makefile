@@ -89,6 +89,13 @@ fuzz: ## fuzz each target for FUZZTIME (10s)
 bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
+# CHAOS="--seed 7" repeats a run.
+.PHONY: chaos
+chaos: ## the long run of the harness, on a cluster of three: five minutes of faults, then healing (CHAOS="--seed 7" repeats one)
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	go build -o "$$dir/guyline" ./cmd/guyline; \
+	"$$dir/guyline" chaos --servers 3 --workers 4 --reports 50000 --faults 75 --for 5m --ack-wait 5s $(CHAOS)
+
 cover: ## run the tests with coverage over all packages, into coverage.out
 	go test -coverpkg=./... -coverprofile=coverage.out ./...
 	go tool cover -func=coverage.out | tail -n 1

@@ -49,6 +49,8 @@ func New(js jetstream.JetStream) *Trail { return &Trail{js} }
 // Append writes an event and waits until the server has stored it. An event that the server has already, by
 // its name, is no error.
 func (t *Trail) Append(ctx context.Context, e Event) error {
+	ctx, cancel := context.WithTimeout(ctx, jsapi.Timeout) // an answer that is lost never comes
+	defer cancel()
 	msg, err := message(e)
 	if err == nil {
 		_, err = t.js.PublishMsg(ctx, msg, jetstream.WithExpectStream(Stream))

@@ -86,6 +86,8 @@ func (q *Queue) Put(ctx context.Context, l Letter, last uint64) (uint64, error) 
 }
 
 func (q *Queue) put(ctx context.Context, l Letter, last uint64) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, jsapi.Timeout) // an answer that is lost never comes
+	defer cancel()
 	msg := &nats.Msg{Subject: subject(l.Site, l.Key), Header: l.header(), Data: l.Body}
 	ack, err := q.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(last), jetstream.WithExpectStream(Stream))
 	if err != nil {

@@ -33,6 +33,7 @@
 //	schedule     turns of a fleet, and clocks that are off
 //	operators    two at once, and burials that were cut short
 //	restart      the server goes down under a batch
+//	answers      the server's answers to writes are lost
 //	partition    a worker falls silent, loses its report, and comes back
 //	pressure     full MaxAckPending, and fairness between the queues
 //	sites        the registry, and an import that was cut off
@@ -40,6 +41,7 @@
 //	fate         what is said of a report in each place
 //	reopened     a settled report that an operator wants worked again
 //	balance      four hundred mixed reports, two consumers, nothing missing; workers that come and go
+//	chaos        worker and server processes that are killed, frozen and cut off, by the harness of package chaos
 //
 // Beside them, world has the server, the workers and the end of every test, looks what a test can see, and wire the
 // faults of the line: messages that no client library would send, and a worker that is cut off.

@@ -112,6 +112,8 @@ func (l *Ledger) Commit(ctx context.Context, e Entry) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("ledger: commit %s: %w", e.Key().Short(), err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, jsapi.Timeout) // an answer that is lost never comes: whoever repeats the commit learns what it was
+	defer cancel()
 	// With revision 0 an update is a create that needs no second request to explain a conflict.
 	rev, err := l.kv.Update(ctx, entryKey(report.NewToken(e.SiteID), e.Key()), value, e.Revision)
 	switch {

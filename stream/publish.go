@@ -23,8 +23,12 @@ var (
 // publishWindow bounds the reports of a list that are on their way at once.
 const publishWindow = 512
 
-// publishPatience bounds how long one report is offered again while the server does not answer.
-const publishPatience = 15 * time.Second
+const (
+	// publishPatience bounds how long one report is offered again while the server does not answer.
+	publishPatience = 15 * time.Second
+	// publishAgain is how long one offer waits: its answer may be lost with a connection or a leader, and the next one tells.
+	publishAgain = 5 * time.Second
+)
 
 // Receipt is what the queue said to one report.
 type Receipt struct {
@@ -40,7 +44,9 @@ func Publish(ctx context.Context, js jetstream.JetStream, e report.Event, body [
 	ctx, cancel := context.WithTimeout(ctx, publishPatience)
 	defer cancel()
 	for {
-		ack, err := js.PublishMsg(ctx, message(e, body), jetstream.WithExpectStream(Reports))
+		try, cancel := context.WithTimeout(ctx, publishAgain)
+		ack, err := js.PublishMsg(try, message(e, body), jetstream.WithExpectStream(Reports))
+		cancel()
 		switch {
 		case err == nil:
 			return ack.Duplicate, nil
@@ -60,6 +66,7 @@ func Publish(ctx context.Context, js jetstream.JetStream, e report.Event, body [
 func PublishAll(ctx context.Context, js jetstream.JetStream, rows iter.Seq[report.Row]) iter.Seq[Receipt] {
 	type sent struct {
 		row report.Row
+		at  time.Time
 		ack jetstream.PubAckFuture
 		err error
 	}
@@ -70,12 +77,12 @@ func PublishAll(ctx context.Context, js jetstream.JetStream, rows iter.Seq[repor
 			onTheWay = append(onTheWay[:0], onTheWay[1:]...)
 			r := Receipt{Row: s.row, Err: s.err}
 			if s.ack != nil {
-				r.Duplicate, r.Err = receive(ctx, js, s.row, s.ack)
+				r.Duplicate, r.Err = receive(ctx, js, s.row, s.at, s.ack)
 			}
 			return yield(r)
 		}
 		for row := range rows {
-			s := sent{row: row, err: row.Err}
+			s := sent{row: row, at: time.Now(), err: row.Err}
 			if s.err == nil {
 				// A failure to send is treated like a failed ack: by publishing once more, waiting.
 				if s.ack, s.err = js.PublishMsgAsync(message(row.Event, row.Body), jetstream.WithExpectStream(Reports)); s.err != nil {
@@ -94,8 +101,8 @@ func PublishAll(ctx context.Context, js jetstream.JetStream, rows iter.Seq[repor
 	}
 }
 
-func receive(ctx context.Context, js jetstream.JetStream, row report.Row, f jetstream.PubAckFuture) (bool, error) {
-	patience := time.NewTimer(publishPatience)
+func receive(ctx context.Context, js jetstream.JetStream, row report.Row, at time.Time, f jetstream.PubAckFuture) (bool, error) {
+	patience := time.NewTimer(publishPatience - time.Since(at)) // all that were lost together are given up together
 	defer patience.Stop()
 	select {
 	case ack := <-f.Ok():
@@ -105,6 +112,11 @@ func receive(ctx context.Context, js jetstream.JetStream, row report.Row, f jets
 			return false, fmt.Errorf("publish %s %s: %w", row.Event.SiteID, report.RedactURI(row.Event.SourceURI), refusal(err))
 		}
 	case <-patience.C:
+		select {
+		case ack := <-f.Ok(): // it came while earlier ones were waited for
+			return ack.Duplicate, nil
+		default:
+		}
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}

@@ -39,6 +39,8 @@ func (q *Queues) putCopy(ctx context.Context, prefix string, site report.Token, 
 	kept, _ := report.Foreign(foreign)
 	maps.Copy(h, kept)
 	c.write(h)
+	ctx, cancel := context.WithTimeout(ctx, jsapi.Timeout) // an answer that is lost never comes
+	defer cancel()
 	msg := &nats.Msg{Subject: prefix + string(site) + "." + string(key), Header: h, Data: body}
 	opts = append(opts, jetstream.WithExpectLastSequenceForSubject(own, copies(site, key)), jetstream.WithExpectStream(Requeued))
 	ack, err := q.js.PublishMsg(ctx, msg, opts...)

@@ -129,8 +129,9 @@ func (a *app) command() *cobra.Command {
 		a.runCommand(), a.publishCommand(), a.statusCommand(), a.resultsCommand(), a.showCommand(), a.whyCommand(),
 		a.reconcileCommand(), a.reprocessCommand(), a.dlqCommand(),
 		a.sitesCommand(), a.auditCommand(), a.inspectCommand(), a.setupCommand(), a.configCommand(), a.demoCommand(), a.versionCommand(),
-		a.extractChildCommand(),
+		a.extractChildCommand(), a.chaosCommand(),
 	)
+	root.AddCommand(a.chaosParts()...)
 	asUsage(root)
 	return root
 }

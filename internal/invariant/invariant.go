@@ -4,18 +4,13 @@ package invariant
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/guyline/guyline/audit"
-	"github.com/guyline/guyline/dlq"
-	"github.com/guyline/guyline/internal/jsapi"
-	"github.com/guyline/guyline/keyvalue"
+	"github.com/guyline/guyline/internal/books"
 	"github.com/guyline/guyline/report"
-	"github.com/guyline/guyline/stream"
 )
 
 // Tally is how many reports have each fate.
@@ -28,71 +23,32 @@ func Check(t testing.TB, js jetstream.JetStream, published ...report.Key) Tally 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	queues, trail := stream.New(js, stream.Config{}), audit.New(js)
-	ledger, err := keyvalue.OpenLedger(ctx, js)
+	b, err := books.Read(ctx, js)
 	if err != nil {
 		t.Fatalf("invariant: %v", err)
 	}
-	letters := dlq.New(js, queues, ledger, trail, dlq.DefaultReplayMax)
-
 	known := map[report.Key]bool{}
 	for _, k := range published {
 		known[k] = true
 	}
-	done, waiting, dead := map[report.Key]int{}, map[report.Key]int{}, map[report.Key]int{}
-	note := func(where string, in map[report.Key]int, k report.Key) {
-		if in[k]++; !known[k] {
-			t.Errorf("invariant: %s holds %s, which was not published", where, k.Short())
+	for k, problems := range b.Problems {
+		for _, p := range problems {
+			t.Errorf("invariant: report %s: %s", k.Short(), p)
 		}
 	}
-	for _, name := range stream.Names() {
-		for seq := uint64(1); ; {
-			raw, err := jsapi.Next(ctx, js, name, "reports.>", seq)
-			if errors.Is(err, jsapi.ErrNotFound) {
-				break
-			}
-			if err != nil {
-				t.Fatalf("invariant: %v", err)
-			}
-			note(name, waiting, stream.ReadStored(name, raw).Key)
-			seq = raw.Sequence + 1
-		}
-	}
-	for f, err := range letters.Verify(ctx) {
-		if err != nil {
-			t.Fatalf("invariant: %v", err)
-		}
-		if f.Problem != "" {
-			t.Errorf("invariant: letter of %s: %s", f.Letter.Key.Short(), f.Problem)
-		}
-		note(dlq.Stream, dead, f.Letter.Key)
-	}
-	for e, err := range ledger.All(ctx, "*") {
-		if err != nil {
-			t.Fatalf("invariant: %v", err)
-		}
-		switch {
-		case e.State == keyvalue.Done:
-			note("the ledger", done, e.Key())
-		case e.State == keyvalue.Reopened && waiting[e.Key()]+dead[e.Key()] == 0: // reprocess was cut short
-			if _, err := trail.Discarded(ctx, "*", e.Key()); errors.Is(err, audit.ErrNotFound) {
-				note("the ledger", waiting, e.Key())
-			}
-		}
+	for k, where := range b.Strangers(known) {
+		t.Errorf("invariant: %s holds %s, which was not published", where, k.Short())
 	}
 	var tally Tally
 	for k := range known {
-		discarded := 0
-		if _, err := trail.Discarded(ctx, "*", k); err == nil && done[k]+waiting[k]+dead[k] == 0 {
-			discarded = 1
+		f := b.Of(k)
+		if n := f.Sum(); n != 1 {
+			t.Errorf("invariant: report %s has %d fates: %d done, %d waiting, %d dead, %d discarded", k.Short(), n, f.Done, f.Waiting, f.Dead, f.Discarded)
 		}
-		if n := done[k] + waiting[k] + dead[k] + discarded; n != 1 {
-			t.Errorf("invariant: report %s has %d fates: %d done, %d waiting, %d dead, %d discarded", k.Short(), n, done[k], waiting[k], dead[k], discarded)
-		}
-		tally.Done += done[k]
-		tally.Waiting += waiting[k]
-		tally.Dead += dead[k]
-		tally.Discarded += discarded
+		tally.Done += f.Done
+		tally.Waiting += f.Waiting
+		tally.Dead += f.Dead
+		tally.Discarded += f.Discarded
 	}
 	return tally
 }

@@ -1,0 +1,7 @@
+//go:build unix && !linux
+
+package chaos
+
+import "syscall"
+
+func attributes(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -1,0 +1,15 @@
+//go:build !unix
+
+package chaos
+
+import "syscall"
+
+const supported = false // nothing here can stop a process and let it go on
+
+const (
+	terminate = syscall.SIGTERM
+	freeze    = syscall.SIGTERM
+	thaw      = syscall.SIGTERM
+)
+
+func attributes(bool) *syscall.SysProcAttr { return nil }
