@@ -95,6 +95,7 @@ func (c Config) consumer() consumer.Config {
 	out.Queues.MaxAckPending = 5000
 	out.Workers, out.AttemptTimeout, out.StopGrace, out.Sweep = c.Slots, 5*time.Second, 2*time.Second, 5*time.Second
 	out.Backoff = report.Backoff{Base: 100 * time.Millisecond, Max: time.Second, Jitter: 100 * time.Millisecond}
+	out.ReplayEvery = 0 // a letter stays what its report was meant for
 	out.Version = "chaos"
 	return out
 }
