@@ -91,17 +91,29 @@ func (t *Trail) Failed(ctx context.Context, site report.Token, key report.Key, s
 	return false, nil
 }
 
-// Suspected lists the workers that have tried a report alone since it was published, in order.
-func (t *Trail) Suspected(ctx context.Context, site report.Token, key report.Key, published time.Time) (workers []string, err error) {
+// Pass is what became of a report's deliveries since it was handed over, or last replayed, repaired or reprocessed.
+type Pass struct {
+	Failed int      // attempts that ended with an error and were spent
+	Alone  []string // workers that have tried it alone, as a suspect, in order
+}
+
+// Pass reads the report's present pass.
+func (t *Trail) Pass(ctx context.Context, site report.Token, key report.Key, published time.Time) (Pass, error) {
+	var p Pass
 	for e, err := range t.events(ctx, site, key) {
-		if err != nil {
-			return nil, err
-		}
-		if e.Kind == Suspect && !e.Time.Before(published) {
-			workers = append(workers, e.Worker)
+		switch {
+		case err != nil:
+			return Pass{}, err
+		case !e.attempt(): // what was before belongs to another pass
+			p = Pass{}
+		case e.Time.Before(published):
+		case e.Kind == AttemptFailed:
+			p.Failed++
+		case e.Kind == Suspect:
+			p.Alone = append(p.Alone, e.Worker)
 		}
 	}
-	return workers, nil
+	return p, nil
 }
 
 // Died reports whether the trail has recorded the death of this very message: same place and time of publication.

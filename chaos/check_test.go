@@ -163,7 +163,7 @@ func TestInspectFinds(t *testing.T) {
 			l.Class = report.ClassExhausted
 			_, err = q.Put(w.Context(), l, l.Sequence)
 			w.must(err)
-		}, map[Wrong]int{Unexplained: 1}},
+		}, map[Wrong]int{Unexplained: 2}}, // nor is it the death that was recorded
 		"a report that waits": {func(w *worked) {
 			_, err := w.js.PublishMsg(w.Context(), &nats.Msg{Subject: "reports.submitted.X", Data: w.of(Succeed).Body})
 			w.must(err)

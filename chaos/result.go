@@ -42,9 +42,6 @@ type Result struct {
 }
 
 const (
-	// companions bounds how many reports one that kills its worker may take along, in worker processes full of others: what is in hand
-	// beside it is delivered again together with it, and can be killed by it each time.
-	companions = 1
 	// unlucky is how many times the expected number of reports may be lost to kills and outages, which do not come one by one.
 	unlucky = 4
 	// always may be lost, however few are expected.
@@ -56,16 +53,13 @@ func (r *Result) expect(p *Plan, lost, all int) {
 	if all > 0 {
 		r.LostShare = float64(lost) / float64(all)
 	}
-	attempts, killers := p.Config.consumer().Queues.MaxAttempts, 0
+	attempts := p.Config.consumer().Queues.MaxAttempts
 	for _, rep := range p.Reports {
-		switch rep.Fate {
-		case Succeed:
+		if rep.Fate == Succeed {
 			r.Expected += atLeast(attempts-rep.At+1, attempts, r.LostShare)
-		case Killer:
-			killers++
 		}
 	}
-	r.Most = always + killers*companions*(p.Config.Slots-1) + int(math.Ceil(unlucky*r.Expected))
+	r.Most = always + int(math.Ceil(unlucky*r.Expected))
 	if r.Innocent > r.Most {
 		r.Findings = append(r.Findings, Finding{What: Unexplained, Text: "more reports that were to succeed are dead than kills and outages explain"})
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
 )
@@ -82,11 +83,12 @@ func unknownSite(m stream.Message, at time.Time) stream.Verdict {
 	}
 }
 
-// abandoned is the verdict on a report whose every delivery ended without one. workers are those that have tried it alone.
-func abandoned(deliveries int, workers []string, at time.Time) stream.Verdict {
-	reason := fmt.Sprintf("abandoned: %d deliveries ended without a verdict, as if the worker had died each time", deliveries)
-	if len(workers) > 0 {
-		reason += "; tried alone by " + strings.Join(workers, ", ")
+// abandoned is the verdict on a report that no delivery is left for, as at least the last of so many ended without one.
+func abandoned(deliveries int, p audit.Pass, at time.Time) stream.Verdict {
+	reason := fmt.Sprintf("abandoned: %d of %d deliveries ended without a verdict, as if the worker had died",
+		max(1, deliveries-p.Failed), deliveries)
+	if len(p.Alone) > 0 {
+		reason += "; tried alone by " + strings.Join(p.Alone, ", ")
 	}
 	return stream.Verdict{Class: report.ClassAbandoned, Code: report.CodeAbandoned, FailedAt: at, Reason: report.Clean(reason)}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
 )
@@ -134,10 +135,12 @@ func TestVerdicts(t *testing.T) {
 			Reason: `invalid event: site_id "A:B" contains ':'`, FailedAt: at}},
 		"unknown site": {unknownSite(unknown, at), stream.Verdict{Class: report.ClassPoison, Code: report.CodeUnknownSite,
 			Reason: "site TWR-1 is not in the registry", FailedAt: at}},
-		"abandoned, alone": {abandoned(4, []string{"a/1", "b/2"}, at), stream.Verdict{Class: report.ClassAbandoned, Code: report.CodeAbandoned, FailedAt: at,
-			Reason: "abandoned: 4 deliveries ended without a verdict, as if the worker had died each time; tried alone by a/1, b/2"}},
-		"abandoned": {abandoned(4, nil, at), stream.Verdict{Class: report.ClassAbandoned, Code: report.CodeAbandoned, FailedAt: at,
-			Reason: "abandoned: 4 deliveries ended without a verdict, as if the worker had died each time"}},
+		"abandoned, alone": {abandoned(4, audit.Pass{Alone: []string{"a/1", "b/2"}}, at), stream.Verdict{Class: report.ClassAbandoned, Code: report.CodeAbandoned, FailedAt: at,
+			Reason: "abandoned: 4 of 4 deliveries ended without a verdict, as if the worker had died; tried alone by a/1, b/2"}},
+		"abandoned after failures": {abandoned(4, audit.Pass{Failed: 3}, at), stream.Verdict{Class: report.ClassAbandoned, Code: report.CodeAbandoned, FailedAt: at,
+			Reason: "abandoned: 1 of 4 deliveries ended without a verdict, as if the worker had died"}},
+		"abandoned": {abandoned(4, audit.Pass{}, at), stream.Verdict{Class: report.ClassAbandoned, Code: report.CodeAbandoned, FailedAt: at,
+			Reason: "abandoned: 4 of 4 deliveries ended without a verdict, as if the worker had died"}},
 	} {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

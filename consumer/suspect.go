@@ -57,15 +57,16 @@ func (c *Consumer) enter(d *delivery, n int) (leave func(), ok bool, err error) 
 	return leave, true, nil
 }
 
-// abandoned is the verdict on a report that no delivery is left for. It names the workers that tried it alone, if the trail can be read.
+// abandoned is the verdict on a report that no delivery is left for. If the trail cannot be read it says less.
 func (c *Consumer) abandoned(m stream.Message) stream.Verdict {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
-	workers, err := c.trail.Suspected(ctx, m.Site, m.Key, m.PublishedAt)
+	pass, err := c.trail.Pass(ctx, m.Site, m.Key, m.PublishedAt)
 	if err != nil {
-		c.log.Warn("whose workers an abandoned report took down is not known", "key", m.Key.Short(), "err", err)
+		c.log.Warn("what became of an abandoned report's deliveries is not known", "key", m.Key.Short(), "err", err)
+		pass.Failed = c.cfg.Queues.MaxAttempts - 1
 	}
-	return abandoned(c.cfg.Queues.MaxAttempts, workers, time.Now())
+	return abandoned(c.cfg.Queues.MaxAttempts, pass, time.Now())
 }
 
 // secondLook is how long a failed attempt's record may be on its way when the next delivery arrives.

@@ -91,7 +91,7 @@ func TestSweepBuriesOrphans(t *testing.T) {
 			seed:  func(w *world) { w.publish("A") },
 			want:  invariant.Tally{Dead: 1},
 			dead: dlq.Letter{Class: report.ClassAbandoned, Code: report.CodeAbandoned, Attempts: 4,
-				Reason: "abandoned: 4 deliveries ended without a verdict, as if the worker had died each time"},
+				Reason: "abandoned: 4 of 4 deliveries ended without a verdict, as if the worker had died"},
 		},
 		"undecodable": {
 			queue: stream.Reports,
