@@ -152,8 +152,13 @@ func (t *teller) origin(m *stream.Message) {
 	case c.Verdict != nil:
 		t.say("Waiting to be buried: it was judged at %s, and the dead-letter queue did not take it: %s (%s), %s.",
 			t.at(c.Verdict.FailedAt), string(c.Verdict.Class), string(c.Verdict.Code), c.Verdict.Reason)
+	case t.Parked && c.Parking != nil:
+		t.say("Waiting, put aside: %s is down. The report met that first at %s, %s; the last that was heard of it: %s (%s). No attempt is spent.",
+			c.Parking.Upstream, t.at(c.Parking.Since), t.ago(c.Parking.Since), c.Parking.Reason, string(c.Parking.Code))
 	case t.Parked:
 		t.say("Waiting, parked.")
+	case c.Parking != nil:
+		t.say("Waiting: it was put aside at %s while %s was down, and is to be tried again.", t.at(c.Parking.Since), c.Parking.Upstream)
 	case c.StandsFor.Stream != "" && c.Attempts > 0:
 		t.say("Waiting: a worker that was stopped handed it back, after it had failed %s in this pass.", times(c.Attempts))
 	case c.StandsFor.Stream != "":
@@ -179,8 +184,8 @@ func (t *teller) origin(m *stream.Message) {
 }
 
 func (t *teller) parked(m *stream.Message) {
-	t.next = "wait, or see `guyline status`"
-	if f := t.past.failed; f != nil {
+	t.next = "wait; `guyline status` shows what is down"
+	if f := t.past.failed; f != nil && m.Carried.Parking == nil {
 		t.say("Its last attempt failed at %s (%s): %s.", t.at(f.Time), string(f.Code), f.Reason)
 	}
 	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(m.Header.Get("Nats-Schedule"), "@at "))

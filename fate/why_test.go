@@ -284,6 +284,16 @@ func TestTell(t *testing.T) {
 			"wait",
 		},
 		{
+			"parked, as its upstream is down", Known{Answer: requeued("Nats-Schedule", "@at 2026-11-29T07:14:00Z", "Guyline-Stream", "REPORTS", "Guyline-Stream-Sequence", "3",
+				"Guyline-Parked-Since", "2026-11-29T06:12:00Z", "Guyline-Upstream", "sftp://portal", "Guyline-Code", "connection", "Guyline-Reason", "refused")},
+			"Waiting, put aside: sftp://portal is down. The report met that first at 06:12 UTC, 1 hour ago; the last that was heard of it: refused (connection). " +
+				"No attempt is spent. It goes back into the queue at 07:14 UTC, in 2 minutes.",
+			"guyline status",
+		}, {
+			"parked, and back in the queue", Known{Answer: requeued("Guyline-Stream", "REPORTS", "Guyline-Stream-Sequence", "3",
+				"Guyline-Parked-Since", "2026-11-29T06:12:00Z", "Guyline-Upstream", "sftp://portal", "Guyline-Code", "connection", "Guyline-Reason", "refused")},
+			"Waiting: it was put aside at 06:12 UTC while sftp://portal was down, and is to be tried again. No worker has taken it yet. No worker is asking for work: all are busy, or there is none.", "guyline run",
+		}, {
 			"parked, and time is up", Known{Answer: requeued("Nats-Schedule", "@at 2026-11-29T07:12:00Z")},
 			"Waiting, parked. It goes back into the queue any moment.", "wait",
 		},
