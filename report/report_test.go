@@ -135,6 +135,7 @@ func TestClean(t *testing.T) {
 		{`Get "https://u:p@h/x?sig=s": refused`, `Get "https://h/x": refused`},
 		{"sftp://u:p@portal/a@b.pdf, then", "sftp://portal/a@b.pdf, then"},
 		{"x https://h?q=1&u=a@b)", "x https://h)"},
+		{"x https://u:" + strings.Repeat("p", 20<<10) + "@h/x", "x"}, // the end is not looked at
 		{strings.Repeat("é", 600), strings.Repeat("é", 512)},
 		{strings.Repeat("x", 1023) + " y", strings.Repeat("x", 1023)},
 	} {
