@@ -21,9 +21,20 @@ func Clean(s string) string {
 	return Cut(RedactURI(oneLine(s)), MaxReason)
 }
 
-// Line makes any text fit to be shown or stored as one line of at most n bytes, as [Clean] does. URIs in it stay as they are: those with
-// passwords must be redacted first, as half of one cannot be.
-func Line(s string, n int) string { return Cut(oneLine(s), n) }
+// Line makes any text fit to be shown or stored as one line of at most n bytes, as [Clean] does. Marks that turn the direction of text
+// become a space, too: on a terminal they could make a line read as another. URIs stay as they are: those with passwords must be redacted
+// first, as half of one cannot be.
+func Line(s string, n int) string { return Cut(oneLine(onward(Cut(s, looked))), n) }
+
+// onward has no marks of direction. [Clean] leaves them in: hashes are over reasons as they are stored.
+func onward(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Bidi_Control, r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
 
 // looked is how much of a text is looked at, in bytes: an error may have megabytes.
 const looked = 16 * MaxReason

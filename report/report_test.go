@@ -145,6 +145,23 @@ func TestClean(t *testing.T) {
 	}
 }
 
+// A stranger cannot turn a shown line round.
+func TestLine(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"":                "",
+		"q2\u202efdp.exe": "q2 fdp.exe",
+		"\u061ca\u200e\u200fb\u202a\u202cc\u2066d\u2069": "a b c d",
+		"\u05d3\u05d5\u05d7 2":                           "\u05d3\u05d5\u05d7 2", // what is written from right to left stays
+		"a\r\nb\x00\u2028c\xff":                          "a b c\ufffd",
+		"123456789 0123":                                 "123456789",
+	} {
+		if got := report.Line(in, 10); got != want {
+			t.Errorf("Line(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
 func FuzzClean(f *testing.F) {
 	f.Add("a\r\n\x00\xff 😀 https://u:p@h/x?y#z \u2028")
 	f.Fuzz(func(t *testing.T, s string) {
