@@ -181,6 +181,17 @@ func TestCanaryInterrupted(t *testing.T) {
 	y.trailOf(t, letters[0], audit.Death, audit.Replay)
 }
 
+// Nobody works the queue: patience ends. The wait for the pace, which is longer, does not count.
+func TestCanaryPatience(t *testing.T) {
+	t.Parallel()
+	y, _ := newYard(t)
+	y.dieMany(t, 5)
+	tally, err := y.ReplayAll(t.Context(), y.plan(t, PlanOptions{}).Send, Bulk{By: operator, Canary: 3, Rate: 2, Patience: 3 * firstLook})
+	if want := (Tally{ByOutcome: map[Outcome]int{Replayed: 3}, Sent: 3}); !errors.Is(err, ErrSlow) || !cmp.Equal(tally, want) {
+		t.Errorf("%v %s", err, cmp.Diff(want, tally))
+	}
+}
+
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	of := func(kinds string) (out []Candidate) {
