@@ -32,7 +32,7 @@ var diagnoses = map[report.Code]diagnosis{
 	report.CodeUnknownSite:       {"the site registry does not know its site", changeWorker},
 	report.CodeOutsideRoot:       {"its path leaves the worker's file root", changeURI | changeWorker},
 	report.CodeUnsupportedScheme: {"there is no fetcher for its kind of URI", changeURI},
-	report.CodeCredentialsInURI:  {"its URI carries a user name or password, which belong into the worker's configuration", changeURI},
+	report.CodeCredentialsInURI:  {"its URI carries a user name or password, which belong in the worker's configuration", changeURI},
 	report.CodeRefusedAddress:    {"the worker is not allowed to go where its URI leads", changeURI | changeWorker},
 	report.CodeTooManyRedirects:  {"the source redirects too often", changeURI},
 	report.CodeBadRequest:        {"the source does not answer such a request", changeURI},
