@@ -219,7 +219,7 @@ func (c Config) Consumer(version string) consumer.Config {
 	out.Queues.Replicas, out.Queues.QueueBytes, out.Queues.Duplicates = c.Replicas, int64(c.QueueBytes), c.Duplicates
 	out.Queues.AckWait, out.Queues.MaxAttempts, out.Queues.MaxAckPending = c.AckWait, c.MaxAttempts, c.MaxAckPending
 	out.Workers, out.AttemptTimeout, out.StopGrace, out.Sweep = c.Workers, c.AttemptTimeout, c.StopGrace, c.Sweep
-	out.ReplayMax, out.DueWarn = c.ReplayMax, c.DueWarn
+	out.DueWarn = c.DueWarn
 	out.ReplayMax, out.ReplayEvery, out.ReplayClasses, out.ReplayRate = c.ReplayMax, c.ReplayEvery, c.replayClasses(), c.ReplayRate
 	out.Backoff = report.Backoff{Base: c.BaseDelay, Max: c.MaxDelay, Jitter: c.Jitter}
 	out.Version = version
