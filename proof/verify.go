@@ -6,6 +6,8 @@ import "context"
 // ledger entry and its key, each checkpoint of the stream, and the note of one that was kept elsewhere (file; nil if there is
 // none). What is not as it was written or signed is in the report, not an error.
 //
+// A checkpoint that does not fit is a finding unless a signed one gives it up: a restart event alone does not count.
+//
 // Without keys no signature is checked: the checkpoints of the stream then prove only that the log fits what lies beside it.
 func (l *Log) Verify(ctx context.Context, keys Keys, file []byte) (Report, error) {
 	s, err := l.read(ctx, file, 0, false)

@@ -126,7 +126,7 @@ func (w *world) reprocess(uri string) {
 
 func (w *world) sign() Signed {
 	w.Helper()
-	signed, seen, err := w.Sign(context.Background(), w.key, nil, nil, 0)
+	signed, seen, err := w.Sign(context.Background(), w.key, nil, nil, nil, 0)
 	if err != nil {
 		w.Fatalf("sign: %v: %v", err, seen.Findings)
 	}
