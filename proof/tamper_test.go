@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/report"
 )
 
@@ -241,5 +243,25 @@ func TestWrongEvents(t *testing.T) {
 		if !strings.Contains(seen.Findings[i].Problem, want) {
 			t.Errorf("finding %s, want %q", seen.Findings[i], want)
 		}
+	}
+}
+
+// A second death of one message, with another reason and its own hash, and a letter that says the same.
+func TestSecondDeath(t *testing.T) {
+	t.Parallel()
+	w, _ := busy(t)
+	l := w.die("s3://reports/twice.pdf")
+	l.Reason = "no pages"
+	l.Hash = report.AuditHash(l.Key, l.Reason)
+	body, err := json.Marshal(dlq.Death(l))
+	w.must(err)
+	_, err = w.js.Publish(t.Context(), "reports.audit."+string(l.Site)+"."+string(l.Key), body)
+	w.must(err)
+	l.Sequence, err = w.letters.Put(t.Context(), l, l.Sequence)
+	w.must(err)
+	seen := w.verify(w.public, nil)
+	w.finds(seen, "event 8 ("+l.Key.Short()+"): the trail has recorded another death of this message before", "letter 8 (")
+	if _, _, err := w.Sign(t.Context(), w.key, nil, nil, nil, 0); !errors.Is(err, ErrFindings) {
+		t.Errorf("sign: %v", err)
 	}
 }
