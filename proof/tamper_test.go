@@ -265,3 +265,18 @@ func TestSecondDeath(t *testing.T) {
 		t.Errorf("sign: %v", err)
 	}
 }
+
+// A letter that somebody has removed is named, and its report can be handed over again.
+func TestLetterRemoved(t *testing.T) {
+	t.Parallel()
+	w, _ := busy(t)
+	l := w.die("s3://reports/lost.pdf")
+	w.sign()
+	w.delete(dlq.Stream, l.Sequence)
+	w.finds(w.verify(w.public, nil), "letter ("+l.Key.Short()+"): it is missing")
+	if _, _, err := w.Sign(t.Context(), w.key, nil, nil, nil, 0); !errors.Is(err, ErrFindings) {
+		t.Errorf("sign: %v", err)
+	}
+	w.land("s3://reports/lost.pdf", `{}`)
+	w.sound(2)
+}
