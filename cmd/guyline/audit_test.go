@@ -162,13 +162,30 @@ func TestAuditWrongUsage(t *testing.T) {
 	s.keygen(t)
 	s.want(t, 0, []string{"setup"}, proof.Stream+" ready\n")
 	s.write(t, "shopping", "milk\n")
+	text, err := os.ReadFile(filepath.Join(s.dir, "key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	private := string(text)
+	secret := strings.TrimSpace(private[len(private)-30:])
 	for _, tt := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"keygen"}, "needs --out"},
 		{[]string{"keygen", "--out", "x", "--name", "two words"}, "no spaces"},
+		{[]string{"keygen", "--out", "x", "--name", "a\x1b[31mb"}, "all printable"},
+		{[]string{"keygen", "--out", "x", "--name", "a\u202eb"}, "all printable"},
+		{[]string{"keygen", "--out", "x", "--name", ""}, "all printable"},
 		{[]string{"checkpoint"}, "--key FILE"},
+		{[]string{"checkpoint", "--key", private}, "name of the file"},
+		{[]string{"checkpoint", "--key", "\n" + private}, "name of the file"},
+		{[]string{"verify", "--pubkey", private}, "private key"},
+		{[]string{"verify", "--pubkey", " " + private}, "private key"},
+		{[]string{"checkpoint", "--key", "key", "--older-than", "-1h"}, "below 0"},
+		{[]string{"checkpoint", "--key", "key", "--out", "shopping"}, "not a checkpoint"},
+		{[]string{"checkpoint", "--key", "key", "--give-up", "9f86"}, "64 hex digits"},
+		{[]string{"restart", "--reason", "a slip", "--since-checkpoint", "shopping"}, "not a checkpoint"},
 		{[]string{"checkpoint", "--key", "missing"}, "no such file"},
 		{[]string{"checkpoint", "--key", "key.pub"}, "it is a public key"},
 		{[]string{"checkpoint", "--key", "shopping"}, "not a key"},
@@ -182,10 +199,15 @@ func TestAuditWrongUsage(t *testing.T) {
 		{[]string{"check", "shopping"}, "--pubkey"},
 		{[]string{"check", "missing", "--pubkey", "key.pub"}, "no such file"},
 	} {
-		if e := s.want(t, exitUsage, append([]string{"audit"}, tt.args...)); !strings.Contains(e.stderr, tt.want) {
+		e := s.want(t, exitUsage, append([]string{"audit"}, tt.args...))
+		if !strings.Contains(e.stderr, tt.want) {
 			t.Errorf("%v: no %q in %s", tt.args, tt.want, e.stderr)
 		}
+		if said := e.stdout + e.stderr; strings.Contains(said, strings.TrimSpace(private)) || strings.Contains(said, secret) || strings.ContainsAny(said, "\x1b\u202e") {
+			t.Errorf("%v: it says %q", tt.args, said)
+		}
 	}
+	s.want(t, 0, []string{"audit", "verify"}, "events 0\n")
 	if e := s.want(t, exitFailed, []string{"audit", "checkpoint", "--key", "key"}); !strings.Contains(e.stderr, "nothing to sign yet") {
 		t.Errorf("an empty store: %s", e.stderr)
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -81,6 +82,9 @@ func (a *app) auditCheckpointCommand() *cobra.Command {
 			"gives up a checkpoint that no longer fits; the new one says so under its signature.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if olderThan < 0 {
+				return usageError{errors.New("--older-than is below 0: it is an age, like 2m30s")}
+			}
 			key, err := a.readKey(keyFile)
 			if err != nil {
 				return err
@@ -141,6 +145,9 @@ func (a *app) auditCheckpointCommand() *cobra.Command {
 func (a *app) readKey(name string) (proof.Key, error) {
 	if name == "" {
 		return proof.Key{}, usageError{errors.New("say which key signs with --key FILE (`guyline audit keygen` makes one)")}
+	}
+	if strings.HasPrefix(strings.TrimSpace(name), "PRIVATE+KEY+") { // which no message may repeat
+		return proof.Key{}, usageError{errors.New("--key takes the name of the file with the private key, not the key: others can read command lines. Take a new key if they could")}
 	}
 	text, err := readBounded(name, proof.MaxKey)
 	if err != nil {
