@@ -45,12 +45,13 @@ func originOf(created time.Time) string { return originPrefix + created.UTC().Fo
 const givesUp = "gives-up "
 
 func (c Checkpoint) text() string {
-	text := fmt.Sprintf("%s\n%d\n%s\nledger %d %d %s\ntime %s\n",
-		c.Origin, c.Events, c.Root, c.Results, c.Revision, c.LedgerRoot, c.Time.UTC().Format(time.RFC3339))
+	var text strings.Builder
+	text.WriteString(fmt.Sprintf("%s\n%d\n%s\nledger %d %d %s\ntime %s\n",
+		c.Origin, c.Events, c.Root, c.Results, c.Revision, c.LedgerRoot, c.Time.UTC().Format(time.RFC3339)))
 	for _, sum := range c.GivesUp {
-		text += givesUp + sum + "\n"
+		text.WriteString(givesUp + sum + "\n")
 	}
-	return text
+	return text.String()
 }
 
 // parseText accepts exactly what text writes: there is one way to say a thing, so nothing can hide in another.

@@ -242,14 +242,15 @@ func (a *app) auditRestartCommand() *cobra.Command {
 				fmt.Fprintf(a.stdout, "the newest is of %s: %s events and %s results\n", c.Time.Format(time.RFC3339), humanize.Comma(c.Events), humanize.Comma(c.Results))
 			}
 			a.say("they are findings until who holds the key gives them up:")
-			line := "guyline audit checkpoint --key FILE"
+			var line strings.Builder
+			line.WriteString("guyline audit checkpoint --key FILE")
 			if file != "" {
-				line += " --out " + report.Line(file, maxLine)
+				line.WriteString(" --out " + report.Line(file, maxLine))
 			}
 			for _, sum := range e.GivenUp {
-				line += " --give-up " + sum
+				line.WriteString(" --give-up " + sum)
 			}
-			fmt.Fprintln(a.stdout, line)
+			fmt.Fprintln(a.stdout, line.String())
 			return nil
 		},
 	}
