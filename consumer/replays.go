@@ -16,6 +16,9 @@ const (
 	scheduleTurn = "replay" // name of the schedule's turn
 	// shortestRest is half of what a report waits that was replayed once, from its death on, before it is replayed automatically.
 	shortestRest = 10 * time.Minute
+	// lastRest is what a report waits at least before the replay after which its letter is quarantined, while nobody has seen its upstream
+	// answer: the last one is not to be spent on an outage that a night or a weekend may end.
+	lastRest = 72 * time.Hour
 	// sideBySide is how many upstreams' letters are replayed at once, on schedule, and as many because the upstreams answer again. Most of
 	// that time is spent waiting for canaries.
 	sideBySide = 64
@@ -68,13 +71,13 @@ func (c *Consumer) replayable(ctx context.Context, now time.Time, upstream strin
 	for _, class := range classes {
 		plan, err := c.letters.Plan(ctx, dlq.PlanOptions{
 			Filter: dlq.Filter{Class: class, Upstream: upstream},
-			Rested: func(l dlq.Candidate) bool { return mayHaveRested(l, now) },
+			Rested: func(l dlq.Candidate) bool { return c.mayHaveRested(l, now) },
 		})
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, l := range plan.Send {
-			name := report.Line(l.Upstream, report.MaxHeaderValue)
+			name := upstreamOf(l)
 			if letters[name] == nil {
 				names = append(names, name)
 			}
@@ -84,6 +87,9 @@ func (c *Consumer) replayable(ctx context.Context, now time.Time, upstream strin
 	return names, letters, nil
 }
 
+// upstreamOf is the name that a letter's upstream has among the known ones.
+func upstreamOf(l dlq.Candidate) string { return report.Line(l.Upstream, report.MaxHeaderValue) }
+
 // rest is how long a report waits after its death before it is replayed automatically: not at all if it was never replayed.
 func rest(replays int) time.Duration {
 	if replays == 0 {
@@ -92,16 +98,25 @@ func rest(replays int) time.Duration {
 	return shortestRest << min(replays, 16)
 }
 
+// rest is the [rest] of a letter. Before its last replay it is longer, unless this worker sees that the upstream answers.
+func (c *Consumer) rest(l dlq.Candidate) time.Duration {
+	if l.Replays+1 >= c.cfg.ReplayMax && !c.upstreams.well(upstreamOf(l)) {
+		return max(lastRest, rest(l.Replays))
+	}
+	return rest(l.Replays)
+}
+
 // mayHaveRested is a first look at a letter's own time, which the clock of the worker that wrote it has set. The last word has the
 // server's: see Consumer.rested.
-func mayHaveRested(l dlq.Candidate, now time.Time) bool {
+func (c *Consumer) mayHaveRested(l dlq.Candidate, now time.Time) bool {
 	age := now.Sub(l.FailedAt)
-	return age < 0 || age >= rest(l.Replays)
+	return age < 0 || age >= c.rest(l)
 }
 
 // rested asks the server how long ago it stored a letter.
 func (c *Consumer) rested(ctx context.Context, l dlq.Candidate, now time.Time) (bool, error) {
-	if l.Replays == 0 {
+	needed := c.rest(l)
+	if needed == 0 {
 		return true, nil
 	}
 	m, err := jsapi.Get(ctx, c.js, dlq.Stream, l.Sequence)
@@ -111,7 +126,7 @@ func (c *Consumer) rested(ctx context.Context, l dlq.Candidate, now time.Time) (
 	case err != nil:
 		return false, err
 	}
-	return now.Sub(m.Time) >= rest(l.Replays), nil
+	return now.Sub(m.Time) >= needed, nil
 }
 
 // lookout is how often to look whether there is something to replay.

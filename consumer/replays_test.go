@@ -41,16 +41,60 @@ func TestRestedByTheServersClock(t *testing.T) {
 			if got != want {
 				t.Errorf("a clock that is %s, %v after death: rested %v, want %v", name, after, got, want)
 			}
-			if want && off <= 0 && !mayHaveRested(l, stored.Add(after)) {
+			if want && off <= 0 && !k.mayHaveRested(l, stored.Add(after)) {
 				t.Errorf("a clock that is %s, %v after death: it is not looked at", name, after)
 			}
 		}
-		if !mayHaveRested(l, stored.Add(off+20*time.Minute)) {
+		if !k.mayHaveRested(l, stored.Add(off+20*time.Minute)) {
 			t.Errorf("a clock that is %s: it is never looked at", name)
 		}
 	}
 	if gone, err := k.rested(t.Context(), dlq.Candidate{Sequence: 4711, Replays: 1}, stored.Add(time.Hour)); gone || err != nil {
 		t.Errorf("a letter that has left: rested %v, %v", gone, err)
+	}
+	w.check(invariant.Tally{Dead: 1})
+}
+
+// An upstream is down overnight, and has few letters. The schedule's canaries do not spend the last replay of any: when it answers again,
+// that one is still there. If nobody sees it answer, it is spent after days.
+func TestTheLastReplayOutlivesTheNight(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), script{"TWR-1": {poison}})
+	w.publish("TWR-1")
+	w.start()
+	w.await("TWR-1", Buried)
+	letter := w.letter("TWR-1")
+	stored := w.diedAt(letter.Sequence)
+	k := w.open()
+	k.upstreams.failed(letter.Upstream)
+	l := dlq.Candidate{Sequence: letter.Sequence, Upstream: letter.Upstream}
+	rested := func(after time.Duration) bool {
+		l.FailedAt = stored
+		ok, err := k.rested(t.Context(), l, stored.Add(after))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok && !k.mayHaveRested(l, stored.Add(after)) {
+			t.Errorf("%v after death: it has rested and is not looked at", after)
+		}
+		return ok
+	}
+	died := 0
+	for hour := 1; hour <= 14; hour++ { // a turn of the schedule each; the source is down, so that what is replayed dies
+		if rested(time.Duration(hour-died) * time.Hour) {
+			l.Replays++
+			died = hour
+		}
+	}
+	if want := k.cfg.ReplayMax - 1; l.Replays != want {
+		t.Errorf("replayed %d times in the night, want %d", l.Replays, want)
+	}
+	if !rested(lastRest) {
+		t.Errorf("never replayed again without news of the source")
+	}
+	k.upstreams.answered(letter.Upstream)
+	if after := time.Duration(14-died) * time.Hour; !rested(after) {
+		t.Errorf("not replayed %v after its death although the source answers", after)
 	}
 	w.check(invariant.Tally{Dead: 1})
 }

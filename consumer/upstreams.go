@@ -59,6 +59,14 @@ func (u *upstreams) failed(name string) {
 	}
 }
 
+// well reports whether an upstream answered when this process saw it last.
+func (u *upstreams) well(name string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	up := u.known[name]
+	return up != nil && !up.failing
+}
+
 // remember finds an upstream, or adds it as one that fails. If there are too many, one that fails takes the place of one of which
 // nothing is to be remembered; there may be none.
 func (u *upstreams) remember(name string, replace bool) *upstream {

@@ -46,9 +46,6 @@ func (c *Consumer) takeUpstream(ctx context.Context, name string, heed bool) (tu
 	return turn, 0, true, nil
 }
 
-// errSlow says that it took too long to learn how replayed reports fare: they wait behind others, or are parked.
-var errSlow = errors.New("reports have neither landed nor died in time")
-
 // replayUpstream replays letters of one upstream, whose turn this worker has taken, and gives the turn back. After letters that died
 // the next turn because of a recovery comes later and later.
 func (c *Consumer) replayUpstream(ctx context.Context, turn keyvalue.Turn, name string, letters []dlq.Candidate, why string) error {
@@ -69,7 +66,7 @@ func (c *Consumer) replayUpstream(ctx context.Context, turn keyvalue.Turn, name 
 		c.log.Info("automatic replay", "upstream", name, "why", why, "replayed", tally.Sent, "landed", tally.CanaryLanded, "died", tally.CanaryDied,
 			"closed", tally.ByOutcome[dlq.Recovered], "letters", len(letters), "stopped", stopped)
 	}
-	slow := errors.Is(err, errSlow)
+	slow := errors.Is(err, dlq.ErrSlow)
 	switch {
 	case lost:
 		return keyvalue.ErrTaken
@@ -119,13 +116,12 @@ func (c *Consumer) keepTurn(ctx context.Context, turn *keyvalue.Turn, lost func(
 func (c *Consumer) replayInWaves(ctx context.Context, letters []dlq.Candidate, now func() time.Time, why string) (dlq.Tally, error) {
 	total := dlq.Tally{ByOutcome: map[dlq.Outcome]int{}}
 	run := func(wave []dlq.Candidate) error {
-		waiting, cancel := context.WithTimeout(ctx, c.patience(len(wave)))
-		defer cancel()
-		tally, err := c.letters.ReplayAll(waiting, wave, dlq.Bulk{
-			By:     dlq.By{Actor: c.cfg.Worker, Reason: why},
-			Pace:   c.pace,
-			Canary: len(wave),
-			Each:   func(l dlq.Candidate, o dlq.Outcome) { c.logReplay(l, o, why) },
+		tally, err := c.letters.ReplayAll(ctx, wave, dlq.Bulk{
+			By:       dlq.By{Actor: c.cfg.Worker, Reason: why},
+			Pace:     c.pace,
+			Canary:   len(wave),
+			Patience: c.patience(),
+			Each:     func(l dlq.Candidate, o dlq.Outcome) { c.logReplay(l, o, why) },
 		})
 		for outcome, n := range tally.ByOutcome {
 			total.ByOutcome[outcome] += n
@@ -134,9 +130,6 @@ func (c *Consumer) replayInWaves(ctx context.Context, letters []dlq.Candidate, n
 		total.CanaryLanded += tally.CanaryLanded
 		total.CanaryDied += tally.CanaryDied
 		total.Stopped = tally.Stopped
-		if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-			err = errSlow
-		}
 		return err
 	}
 	left := canaryFirst(letters)
@@ -187,7 +180,6 @@ func (c *Consumer) logReplay(l dlq.Candidate, o dlq.Outcome, why string) {
 	}
 }
 
-// patience is how long to wait until so many reports have landed or died. Then others get the turn, after a pause.
-func (c *Consumer) patience(letters int) time.Duration {
-	return 10*c.holding() + time.Duration(float64(letters)/c.cfg.ReplayRate*float64(time.Second))
-}
+// patience is how long to wait until the reports of a wave have landed or died, from when the last was sent: other upstreams may have had
+// the pace before. Then others get the turn, after a pause.
+func (c *Consumer) patience() time.Duration { return 10 * c.holding() }

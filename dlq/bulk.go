@@ -21,6 +21,7 @@ type Bulk struct {
 	Rate     float64                  // letters per second; 0 = as fast as the server takes them
 	Pace     *rate.Limiter            // in place of Rate, if several share one; may be nil
 	Canary   int                      // send so many first and go on only if most of them land; 0 = none
+	Patience time.Duration            // how long the canary is waited for once it is sent; 0 = as long as it takes
 	Progress func(done, total int)    // called after each letter, one call at a time; may be nil
 	Each     func(Candidate, Outcome) // likewise
 }
@@ -35,6 +36,9 @@ type Tally struct {
 	Stopped string
 }
 
+// ErrSlow says that it took too long to learn how the canary fares: its reports wait behind others, or are parked.
+var ErrSlow = errors.New("reports have neither landed nor died in time")
+
 // inHand bounds the letters that are acted on at once. A replay is about six requests, three of which are synced to disk.
 const inHand = 32
 
@@ -44,7 +48,8 @@ const inHand = 32
 // When ctx ends, no further letter is begun, the letters in hand are finished, and the error is that of ctx. After
 // an error, too, the tally says how far it came. A new [Queue.Plan] and ReplayAll go on from there, and send nothing twice.
 //
-// A canary is spread over causes and upstreams. It waits, for as long as that takes, until each report of it has landed or died again.
+// A canary is spread over causes and upstreams. It waits until each report of it has landed or died again; if that takes longer than
+// the Patience, the error is [ErrSlow]. How long the letters wait for the pace does not count.
 func (q *Queue) ReplayAll(ctx context.Context, send []Candidate, b Bulk) (Tally, error) {
 	r := &bulkRun{q: q, b: b, pace: cmp.Or(b.Pace, pace(b.Rate)), total: len(send), tally: Tally{ByOutcome: map[Outcome]int{}}}
 	var canary []Candidate
@@ -60,7 +65,7 @@ func (q *Queue) ReplayAll(ctx context.Context, send []Candidate, b Bulk) (Tally,
 		}
 	}
 	if len(canary) > 0 {
-		if err := r.watch(ctx, canary); err != nil || r.tally.Stopped != "" {
+		if err := r.await(ctx, canary); err != nil || r.tally.Stopped != "" {
 			return r.tally, err
 		}
 	}

@@ -58,6 +58,20 @@ func spread(send []Candidate, n int) (taken, rest []Candidate) {
 	return taken, rest
 }
 
+// await is [bulkRun.watch] for as long as the patience lasts.
+func (r *bulkRun) await(ctx context.Context, canary []Candidate) error {
+	if r.b.Patience == 0 {
+		return r.watch(ctx, canary)
+	}
+	waiting, cancel := context.WithTimeout(ctx, r.b.Patience)
+	defer cancel()
+	err := r.watch(waiting, canary)
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		return ErrSlow
+	}
+	return err
+}
+
 // watch waits until each report of the canary has landed or died again, and says in the tally what became of them.
 func (r *bulkRun) watch(ctx context.Context, canary []Candidate) error {
 	died := map[report.Code]int{}

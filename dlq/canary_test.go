@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -168,9 +169,10 @@ func TestCanaryInterrupted(t *testing.T) {
 	t.Parallel()
 	y, _ := newYard(t)
 	letters := y.dieMany(t, 5)
+	p := y.plan(t, PlanOptions{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	tally, err := y.ReplayAll(ctx, y.plan(t, PlanOptions{}).Send, Bulk{By: operator, Canary: 2, Progress: func(done, _ int) {
+	tally, err := y.ReplayAll(ctx, p.Send, Bulk{By: operator, Canary: 2, Progress: func(done, _ int) {
 		if done == 2 {
 			time.AfterFunc(3*firstLook, cancel)
 		}
@@ -178,7 +180,19 @@ func TestCanaryInterrupted(t *testing.T) {
 	if want := (Tally{ByOutcome: map[Outcome]int{Replayed: 2}, Sent: 2}); !errors.Is(err, context.Canceled) || !cmp.Equal(tally, want) {
 		t.Errorf("%v %s", err, cmp.Diff(want, tally))
 	}
-	y.trailOf(t, letters[0], audit.Death, audit.Replay)
+	first := slices.IndexFunc(letters, func(l Letter) bool { return l.Key == p.Send[0].Key })
+	y.trailOf(t, letters[first], audit.Death, audit.Replay)
+}
+
+// Nobody works the queue: patience ends. The wait for the pace, which is longer, does not count.
+func TestCanaryPatience(t *testing.T) {
+	t.Parallel()
+	y, _ := newYard(t)
+	y.dieMany(t, 5)
+	tally, err := y.ReplayAll(t.Context(), y.plan(t, PlanOptions{}).Send, Bulk{By: operator, Canary: 3, Rate: 2, Patience: 3 * firstLook})
+	if want := (Tally{ByOutcome: map[Outcome]int{Replayed: 3}, Sent: 3}); !errors.Is(err, ErrSlow) || !cmp.Equal(tally, want) {
+		t.Errorf("%v %s", err, cmp.Diff(want, tally))
+	}
 }
 
 func TestSpread(t *testing.T) {

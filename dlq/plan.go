@@ -28,13 +28,15 @@ type Candidate struct {
 	Landed   bool // the ledger said done when the plan was made: replaying only closes the letter
 }
 
+// Rank is the letter's place among others.
+func (c Candidate) Rank() Rank { return Rank{c.Due, c.FailedAt, c.Sequence} }
+
 // Plan is what a bulk replay would do now.
 type Plan struct {
-	Send        []Candidate // those with a deadline first, the earliest first; then the oldest death first
+	Send        []Candidate // by [Candidate.Rank]
 	Matched     int         // letters that the filter selects, those of strangers apart
 	Landed      int         // of them, the ledger says done: they are in Send, to be closed
 	Quarantined int         // of them, replayed too often: not in Send
-	Resting     int         // of them, not yet to be replayed, see [PlanOptions.Rested]: not in Send
 	DueSoon     int         // of those to be worked again: with a deadline within [DueSoon], or behind it
 	Causes      []Cause     // of those to be worked again, the most frequent first
 }
@@ -99,12 +101,11 @@ func (q *Queue) plan(ctx context.Context, found []Candidate, reopened []uint64, 
 			p.Quarantined++
 			continue
 		case o.Rested != nil && !o.Rested(c):
-			p.Resting++
 			continue
 		}
 		p.Send = append(p.Send, c)
 	}
-	slices.SortFunc(p.Send, urgency)
+	slices.SortFunc(p.Send, func(a, b Candidate) int { return a.Rank().Compare(b.Rank()) })
 	if o.Limit > 0 && len(p.Send) > o.Limit {
 		p.Send = slices.Clone(p.Send[:o.Limit])
 	}
@@ -163,23 +164,6 @@ func (q *Queue) markLanded(ctx context.Context, found []Candidate, reopened []ui
 		return err
 	}
 	return ctx.Err()
-}
-
-// urgency orders candidates: deadlines first, then the age of the death.
-func urgency(a, b Candidate) int {
-	return cmp.Or(
-		-cmp.Compare(btoi(!a.Due.IsZero()), btoi(!b.Due.IsZero())),
-		a.Due.Compare(b.Due),
-		a.FailedAt.Compare(b.FailedAt),
-		cmp.Compare(a.Sequence, b.Sequence),
-	)
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // count fills in what can be told from Send.

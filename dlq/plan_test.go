@@ -90,7 +90,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("order %q, want %q", got, all)
 	}
 	p.Send = nil
-	if want := (Plan{Matched: 11, Landed: 2, Quarantined: 1, Resting: 1, DueSoon: 2, Causes: []Cause{
+	if want := (Plan{Matched: 11, Landed: 2, Quarantined: 1, DueSoon: 2, Causes: []Cause{
 		{report.ClassPoison, report.CodeTimeout, "s3://reports", 5}, {report.ClassPoison, report.CodeNotFound, "s3://reports", 2},
 	}}); !cmp.Equal(p, want) {
 		t.Error(cmp.Diff(want, p))

@@ -3,8 +3,10 @@ package dlq
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
@@ -148,6 +150,63 @@ func TestVerify(t *testing.T) {
 	}
 	if got := y.verify(t); !cmp.Equal(got, want) {
 		t.Error(cmp.Diff(want, got))
+	}
+}
+
+// A message dies once: a second death of it, with a letter that says the same, is neither believed nor passed over.
+func TestSecondDeath(t *testing.T) {
+	t.Parallel()
+	y, _ := newYard(t)
+	first := y.die(t, "a.pdf")
+	forged := first
+	forged.Reason = "no pages"
+	forged.Hash = report.AuditHash(first.Key, forged.Reason)
+	for name, change := range map[string]func(*audit.Event){
+		"of this message": func(*audit.Event) {},
+		"that corrects":   func(e *audit.Event) { e.Corrects = true },
+		"without a time":  func(e *audit.Event) { e.Published = time.Time{} },
+	} {
+		e := Death(forged)
+		change(&e)
+		var deaths Deaths
+		if problem := deaths.Add(Death(first)); problem != "" {
+			t.Errorf("the first: %s", problem)
+		}
+		if problem := deaths.Add(Death(first)); problem != "" {
+			t.Errorf("the first, recorded twice: %s", problem)
+		}
+		if problem := deaths.Add(e); problem == "" {
+			t.Errorf("a second death %s is accepted", name)
+		}
+		msg, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := y.js.Publish(t.Context(), "reports.audit."+string(first.Site)+"."+string(first.Key), msg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	y.forge(t, forged, func(*nats.Msg) {})
+	if got := y.verify(t); got[first.Key] != badReason {
+		t.Errorf("the letter: %q", got[first.Key])
+	}
+
+	// In a stream that was made anew another message has the same place. An abandoned one can be corrected, once.
+	var deaths Deaths
+	again, abandoned, corrects := Death(forged), Death(first), Death(forged)
+	again.Published = again.Published.Add(time.Hour)
+	abandoned.Sequence, abandoned.Class, abandoned.Code = 77, report.ClassAbandoned, report.CodeAbandoned
+	corrects.Sequence, corrects.Corrects = 77, true
+	for i, e := range []audit.Event{Death(first), again, abandoned, corrects, corrects} {
+		if problem := deaths.Add(e); problem != "" {
+			t.Errorf("event %d: %s", i, problem)
+		}
+	}
+	corrects.Attempt++
+	for i, e := range []audit.Event{abandoned, corrects} {
+		if problem := deaths.Add(e); problem == "" {
+			t.Errorf("after the correction, event %d is accepted", i)
+		}
 	}
 }
 

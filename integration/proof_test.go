@@ -39,7 +39,7 @@ func TestVerifiedWhileAtWork(t *testing.T) {
 	signed := 0
 	sign := func() {
 		t.Helper()
-		c, seen, err := log.Sign(t.Context(), key, nil, file, 0)
+		c, seen, err := log.Sign(t.Context(), key, nil, file, nil, 0)
 		switch {
 		case errors.Is(err, proof.ErrNothing):
 			return

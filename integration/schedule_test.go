@@ -77,6 +77,34 @@ func TestSchedule(t *testing.T) {
 	w.ends(invariant.Tally{Dead: letters + 1})
 }
 
+// While its source is down the schedule leaves a report the last replay that it may have. When the source is seen to answer, that one is
+// used, with no one typing anything.
+func TestScheduleLeavesTheLastReplay(t *testing.T) {
+	t.Parallel()
+	var source portal
+	w := newWorld(t, source.script, func(cfg *consumer.Config) {
+		cfg.Queues.MaxAttempts, cfg.ReplayMax, cfg.ReplayEvery = 1, 1, time.Second
+	})
+	w.work()
+	key := w.die(1)[0]
+	for range 3 {
+		before := w.turn("replay").Revision
+		natstest.Eventually(t, "another turn", seldom(func() bool { return w.turn("replay").Revision > before }))
+	}
+	if l := w.letter(key); l.Replays != 0 || w.letters.Quarantined(l) {
+		t.Errorf("replayed %d times while its source is down, want never", l.Replays)
+	}
+	source.up.Store(true)
+	fresh := w.publish("FRESH", "https://portal.example/q3.pdf")
+	w.lands(fresh)
+	w.lands(key)
+	w.drain()
+	if n := w.allReplays(); n != 1 {
+		t.Errorf("%d replays, want one", n)
+	}
+	w.ends(invariant.Tally{Done: 2})
+}
+
 // watchTurns returns a function that tells when turns of a name were taken, by the server's clock.
 func (w *world) watchTurns(name string) func() []time.Time {
 	w.Helper()

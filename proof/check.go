@@ -56,8 +56,14 @@ func Check(b Bundle, keys Keys) (Answer, error) {
 	if !ok {
 		return a, fmt.Errorf("%w: its key is not 64 hex digits", ErrProof)
 	}
-	if named := b.SiteID != "" || b.SourceURI != ""; named && report.NewKey(b.SiteID, b.SourceURI) != b.Key {
-		return a, fmt.Errorf("%w: its key is not the one of this site and source", ErrProof)
+	if name := (report.Event{SiteID: b.SiteID, SourceURI: b.SourceURI}); b.SiteID != "" || b.SourceURI != "" {
+		// Without a valid site another one could have the same key, as the key is made of both with a colon between them.
+		if err := name.Validate(); err != nil {
+			return a, fmt.Errorf("%w: its site and source are not those of a report: %w", ErrProof, err)
+		}
+		if name.Key() != b.Key {
+			return a, fmt.Errorf("%w: its key is not the one of this site and source", ErrProof)
+		}
 	}
 	for _, e := range b.Events {
 		if err := a.event(e); err != nil {
@@ -129,6 +135,9 @@ func (a *Answer) landed(r ProvenResult, key rawKey) error {
 	var e keyvalue.Entry
 	if err := json.Unmarshal(r.Entry, &e); err != nil || e.State != keyvalue.Done || e.Key() != a.Key {
 		return errors.New("the result that was signed is not one of this report")
+	}
+	if a.SourceURI != "" && (e.SiteID != a.SiteID || e.SourceURI != a.SourceURI) {
+		return errors.New("the result that was signed is of another site and source")
 	}
 	if e.Revision = r.Revision; a.SourceURI == "" {
 		a.SiteID, a.SourceURI = e.SiteID, e.SourceURI

@@ -74,7 +74,7 @@ func TestProveAndCheck(t *testing.T) {
 		for _, e := range a.Events {
 			kinds = append(kinds, e.Kind)
 		}
-		if a.Landed != want.landed || !reflect.DeepEqual(kinds, want.kinds) || a.SourceURI != uri || a.Checkpoint != signed.Checkpoint || a.SignedBy[0] != w.key.ID() {
+		if a.Landed != want.landed || !reflect.DeepEqual(kinds, want.kinds) || a.SourceURI != uri || !reflect.DeepEqual(a.Checkpoint, signed.Checkpoint) || a.SignedBy[0] != w.key.ID() {
 			t.Errorf("%s: %+v", uri, a)
 		}
 	}

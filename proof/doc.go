@@ -31,6 +31,7 @@
 //	n7gzjmJH...k4=                                          root of their tree
 //	ledger 100000 100345 Xw1OjzFN...yQ=                     done entries covered, ledger revision, root of their tree
 //	time 2026-11-29T22:00:00Z                               by the server's clock
+//	gives-up 9f86d081884c...0a08                            as often as needed: SHA-256 of the note of one that need not fit
 //
 //	— guyline x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=
 //
@@ -39,6 +40,7 @@
 // of the first in the header Guyline-First. They are believed only if they hash to a root that was signed; then [Log.Verify]
 // names each event that was changed. Without them it can only name the range between two checkpoints.
 //
-// [Log.Restart] gives up the checkpoints that no longer fit, in the open. [Log.Prove] makes a [Bundle] about one report,
+// [Log.Restart] records in the trail why checkpoints that no longer fit are given up, and a checkpoint that names them gives them up.
+// The event alone does not, as workers may write to the trail. [Log.Prove] makes a [Bundle] about one report,
 // and [Check] verifies it offline. docs/audit.md says what each of these proves, and what none of them can.
 package proof

@@ -39,7 +39,10 @@ func isSum(s string) bool {
 // check checks an event, also against the ones before it.
 func (s *survey) check(m *jetstream.RawStreamMsg) {
 	e, problem := readEvent(m.Subject, m.Data)
-	s.dead.Add(e)
+	another := s.dead.Add(e)
+	if problem == "" {
+		problem = another
+	}
 	if problem == "" {
 		problem = s.compare(e)
 	}

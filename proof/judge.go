@@ -21,14 +21,18 @@ type judged struct {
 	unknown bool     // it cannot be read, or no known key signed it
 	trail   bool     // its events fit
 	misfits []string // all that does not fit
-	restart *audit.Event
+
+	restart  *audit.Event // that says why it is given up; anybody can have written it
+	forgiven bool         // a signed checkpoint gives it up
 }
 
 func (j judged) fits() bool { return len(j.misfits) == 0 }
 
 func (j judged) problem() string { return strings.Join(j.misfits, "; ") }
 
-// judge holds every checkpoint against the trail and the ledger.
+func (j judged) sum() string { return report.PayloadHash(j.note) }
+
+// judge holds every checkpoint against the trail and the ledger. What a signed one gives up stays given up, also if it does not fit itself.
 func (s *survey) judge(keys Keys) (all []judged) {
 	givenUp := map[string]*audit.Event{}
 	for i, e := range s.restarts {
@@ -36,6 +40,7 @@ func (s *survey) judge(keys Keys) (all []judged) {
 			givenUp[sum] = &s.restarts[i]
 		}
 	}
+	forgiven := map[string]bool{}
 	ledgers := map[uint64]Checkpoint{}
 	var before *Checkpoint // the one before it in the stream that fits
 	for _, n := range s.all() {
@@ -47,6 +52,9 @@ func (s *survey) judge(keys Keys) (all []judged) {
 		case err != nil:
 			j.unknown, j.misfits = true, []string{"it is not a checkpoint of this trail"}
 		default:
+			for _, sum := range j.GivesUp {
+				forgiven[sum] = true
+			}
 			s.compareTrail(&j)
 			s.compareLedger(&j, ledgers)
 			if before != nil && n.sequence > 0 && (j.Events < before.Events || j.Revision < before.Revision) {
@@ -57,6 +65,9 @@ func (s *survey) judge(keys Keys) (all []judged) {
 			before = &j.Checkpoint
 		}
 		all = append(all, j)
+	}
+	for i := range all {
+		all[i].forgiven = forgiven[all[i].sum()]
 	}
 	return all
 }
@@ -106,19 +117,25 @@ func (s *survey) account(ctx context.Context, all []judged) error {
 			if s.report.Newest == nil || s.report.Newest.Events <= j.Events && s.report.Newest.Revision <= j.Revision {
 				s.report.Newest, s.report.SignedBy = &j.Checkpoint, j.signers
 			}
-		case j.restart != nil && j.sequence > 0:
-			s.report.GivenUp = append(s.report.GivenUp, GivenUp{
-				j.sequence, j.Time, j.problem(), report.Line(j.restart.Actor, report.MaxHeaderValue), report.Clean(j.restart.Reason), j.restart.Time,
-			})
+		case j.forgiven && j.sequence > 0:
+			g := GivenUp{Sequence: j.sequence, Note: j.sum(), Time: j.Time, Problem: j.problem()}
+			if r := j.restart; r != nil {
+				g.Actor, g.Reason, g.At = report.Line(r.Actor, report.MaxHeaderValue), report.Clean(r.Reason), r.Time
+			}
+			s.report.GivenUp = append(s.report.GivenUp, g)
 		default:
 			problem := j.problem()
 			if j.sequence == 0 {
 				problem = "the given file: " + problem
 			}
-			if j.restart != nil {
-				problem += fmt.Sprintf(" (given up by %s because %s)", report.Line(j.restart.Actor, 128), report.Clean(j.restart.Reason))
+			if r := j.restart; r != nil {
+				signed := "but no signed checkpoint does"
+				if j.forgiven {
+					signed = "and so does a signed checkpoint"
+				}
+				problem += fmt.Sprintf(" (a restart by %s gives it up because %s, %s)", report.Line(r.Actor, 128), report.Clean(r.Reason), signed)
 			}
-			s.found(Finding{What: InCheckpoints, Sequence: j.sequence, Problem: problem})
+			s.found(Finding{What: InCheckpoints, Sequence: j.sequence, Problem: problem, Note: j.sum()})
 		}
 	}
 	return s.name(ctx, all)
@@ -128,7 +145,7 @@ func (s *survey) account(ctx context.Context, all []judged) error {
 func (s *survey) name(ctx context.Context, all []judged) error {
 	var broken []judged
 	for _, j := range all {
-		if !j.trail && !j.unknown && (j.restart == nil || j.sequence == 0) {
+		if !j.trail && !j.unknown && (!j.forgiven || j.sequence == 0) {
 			broken = append(broken, j)
 		}
 	}

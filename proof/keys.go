@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/mod/sumdb/note"
 )
@@ -17,15 +19,30 @@ const MaxKey = 16 << 10
 // ErrKey says that something is not a key. What was given is not in the error, as it may be a private key.
 var ErrKey = errors.New("not a key")
 
-// NewKey makes a pair of Ed25519 keys. The name is part of each signature; it has neither spaces nor a plus sign.
+const maxName = 128
+
+// NewKey makes a pair of Ed25519 keys. The name is part of each signature; it has at most 128 bytes, all printable, and neither spaces
+// nor a plus sign.
 func NewKey(name string) (private, public string, err error) {
+	if err := checkName(name); err != nil {
+		return "", "", err
+	}
 	if private, public, err = note.GenerateKey(rand.Reader, name); err == nil {
 		_, err = note.NewVerifier(public)
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("%w: the name %.64q must have no spaces and no plus sign: %w", ErrKey, name, err)
+		return "", "", fmt.Errorf("%w: the name %.64q: %w", ErrKey, name, err)
 	}
 	return private, public, nil
+}
+
+// checkName refuses also what the library takes and a terminal would obey: a name is printed wherever a signature is.
+func checkName(name string) error {
+	bad := func(r rune) bool { return r == '+' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
+	if name == "" || len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, bad) {
+		return fmt.Errorf("%w: the name %.64q must have 1-%d bytes, all printable, no spaces and no plus sign", ErrKey, name, maxName)
+	}
+	return nil
 }
 
 // Key is a private key: it signs.
@@ -43,6 +60,9 @@ func ParseKey(text string) (Key, error) {
 			return Key{}, fmt.Errorf("%w: it is a public key, signing needs the private one", ErrKey)
 		}
 		return Key{}, fmt.Errorf("%w: %w", ErrKey, err)
+	}
+	if err := checkName(signer.Name()); err != nil {
+		return Key{}, err
 	}
 	public, err := publicOf(text, signer.Name())
 	if err != nil {
@@ -86,6 +106,9 @@ func ParseKeys(text string) (keys Keys, err error) {
 		v, err := note.NewVerifier(line)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrKey, err)
+		}
+		if err := checkName(v.Name()); err != nil {
+			return nil, err
 		}
 		if !keys.has(v) { // the library refuses to choose between equal ones
 			keys = append(keys, v)

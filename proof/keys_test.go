@@ -1,19 +1,32 @@
 package proof
 
 import (
+	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
+
+	"golang.org/x/mod/sumdb/note"
 )
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"", "two words", "a+b", "\xff"} {
+	for _, name := range []string{"", "two words", "a+b", "\xff", "a\x1b[2Jb", "a\u202eb", strings.Repeat("x", 129)} {
 		if private, _, err := NewKey(name); !errors.Is(err, ErrKey) || private != "" {
 			t.Errorf("name %q: %v", name, err)
 		}
 	}
-	private, public, err := NewKey("office")
+	private, public, err := note.GenerateKey(rand.Reader, "a\x1b[2Jb") // as somebody else's program may
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ParseKey(private); !errors.Is(err, ErrKey) || strings.Contains(err.Error(), "\x1b") {
+		t.Errorf("a private key with such a name: %v", err)
+	}
+	if _, err := ParseKeys(public); !errors.Is(err, ErrKey) || strings.Contains(err.Error(), "\x1b") {
+		t.Errorf("a public key with such a name: %v", err)
+	}
+	private, public, err = NewKey("office")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -14,6 +15,8 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/internal/jsapi"
 	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/report"
 )
@@ -42,7 +45,7 @@ const stands = math.MaxUint64
 func (v version) at(revision uint64) bool { return v.revision <= revision && revision < v.until }
 
 // book is the ledger with its history. present is filled first, then the past, from the trail; so whatever is found to be
-// reopened has its event in what is read later.
+// reopened has its event in what is read later. Versions that are newer than last do no harm: no digest is made of a revision after it.
 type book struct {
 	present  []present
 	past     map[rawKey][]settled // from reprocess events
@@ -96,10 +99,53 @@ func (s *survey) readLedger(ctx context.Context, ripe time.Time) error {
 		if problem != "" {
 			s.found(Finding{What: InLedger, Sequence: r.Revision, Key: r.Key, Problem: problem})
 		}
-		if ok {
-			s.book.present = append(s.book.present, present{
-				key, r.Revision, r.Entry.Replaces, r.Entry.State == keyvalue.Done, sha256.Sum256(r.Entry.Raw),
-			})
+		if r.Entry.Revision = r.Revision; ok { // also of what cannot be read
+			s.book.present = append(s.book.present, presentOf(key, r.Entry))
+		}
+	}
+	return nil
+}
+
+func presentOf(key rawKey, e keyvalue.Entry) present {
+	return present{key, e.Revision, e.Replaces, e.State == keyvalue.Done, sha256.Sum256(e.Raw)}
+}
+
+// readVanished looks, through the leader, for the entries that the trail says were reopened and that the scan of the ledger has not
+// seen, as they were overwritten in that moment. What an entry replaced tells since when the one before it does not stand. It may have
+// been reopened again since, so the report's own events are read once more, after the entry.
+func (s *survey) readVanished(ctx context.Context) error {
+	seen := make(map[rawKey]bool, len(s.book.past))
+	for _, p := range s.book.present {
+		if _, reopened := s.book.past[p.key]; reopened {
+			seen[p.key] = true
+		}
+	}
+	for raw := range s.book.past {
+		if seen[raw] {
+			continue
+		}
+		key, problem := raw.key(), ""
+		entry, err := s.log.ledger.LookupLeader(ctx, "*", key)
+		switch {
+		case errors.Is(err, keyvalue.ErrNotFound), err == nil && entry.State == "":
+			problem = "there is no entry, though the trail says that it was reopened"
+		case errors.Is(err, keyvalue.ErrUnreadable):
+			problem = "it is not an entry"
+		case err != nil:
+			return err
+		}
+		if problem != "" {
+			s.found(Finding{What: InLedger, Sequence: entry.Revision, Key: key, Problem: problem})
+			continue
+		}
+		s.book.present = append(s.book.present, presentOf(raw, entry))
+		for m, err := range jsapi.Scan(ctx, s.log.js, audit.Stream, "reports.audit.*."+string(key), false) {
+			if err != nil {
+				return fmt.Errorf("audit trail: %w", err)
+			}
+			if e, problem := readEvent(m.Subject, m.Data); problem == "" && e.Kind == audit.Reprocess {
+				_ = s.book.reopened(e.Key, e.Revision, e.Settled) // what is wrong with it is found by who reads the trail
+			}
 		}
 	}
 	return nil

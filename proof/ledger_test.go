@@ -114,6 +114,52 @@ func TestReprocessedBetweenCheckpoints(t *testing.T) {
 	w.sound(5)
 }
 
+// A report is reopened before the ledger is read, and settled again before the scan comes to it: the scan sees neither entry. With more
+// of the same on top, the digest of the revision at which reading began is still the one of what stood then.
+func TestOverwrittenDuringTheScan(t *testing.T) {
+	t.Parallel()
+	const uri = "s3://reports/done2.pdf"
+	for name, meanwhile := range map[string]func(*world){
+		"settled":                func(w *world) { w.land(uri, `{"pages":2}`) },
+		"settled, reopened":      func(w *world) { w.land(uri, `{"pages":2}`); w.reprocess(uri) },
+		"settled, twice":         func(w *world) { w.land(uri, `{"pages":2}`); w.reprocess(uri); w.land(uri, `{"pages":3}`) },
+		"nothing, only not seen": func(*world) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := busy(t)
+			w.reprocess(uri)
+			want := w.sign()
+			s := newSurvey(w.Log)
+			w.must(s.readLedger(t.Context(), time.Time{}))
+			key, _ := parseRaw(report.NewKey(site, uri))
+			s.book.present = slices.DeleteFunc(s.book.present, func(p present) bool { return p.key == key })
+			w.land("filler.pdf", `{}`)
+			s.last = 7 // the trail's end; more is appended while it is read
+			meanwhile(w)
+			w.must(s.readTrail(t.Context(), time.Time{}))
+			w.must(s.readVanished(t.Context()))
+			s.book.close()
+			if n, root := s.book.at(s.book.last); n != want.Results || root != want.LedgerRoot || s.book.last != want.Revision || n != 2 {
+				t.Errorf("%d results at revision %d, want %d at %d", n, s.book.last, want.Results, want.Revision)
+			}
+			w.finds(s.report)
+		})
+	}
+}
+
+// What a reprocess event says was settled must still be in the ledger, in one state or another.
+func TestReopenedAndRemoved(t *testing.T) {
+	t.Parallel()
+	w, _ := busy(t)
+	e, err := w.ledger.LookupLeader(t.Context(), "*", report.NewKey(site, "s3://reports/done2.pdf"))
+	w.must(err)
+	w.must(w.trail.Append(t.Context(), reprocessed(e)))
+	w.sound(1)
+	w.deletable(ledgerStream)
+	w.finds(w.verify(w.public, nil), "ledger (", "checkpoint 2: the ledger is cut off")
+}
+
 // The operator's act is in the trail and the entry is not reopened yet; then two operators act at once.
 func TestReprocessCutShort(t *testing.T) {
 	t.Parallel()

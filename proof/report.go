@@ -23,6 +23,7 @@ type Finding struct {
 	Sequence uint64     `json:"sequence,omitempty"`
 	Key      report.Key `json:"key,omitempty"`
 	Problem  string     `json:"problem"`
+	Note     string     `json:"note_sha256,omitempty"` // of a checkpoint: the SHA-256 of its note, by which it can be given up
 }
 
 func (f Finding) String() string {
@@ -58,14 +59,16 @@ type Report struct {
 	Unlisted int       `json:"findings_unlisted,omitempty"`
 }
 
-// GivenUp is a checkpoint that does not fit, which a restart of the trail has accepted.
+// GivenUp is a checkpoint that does not fit, which a signed one gives up. Actor, Reason and At are of the restart that says why, and
+// empty if the trail has it no more: anybody who may write to the trail can have written them, only the giving up is signed.
 type GivenUp struct {
 	Sequence uint64    `json:"sequence"`
+	Note     string    `json:"note_sha256"`
 	Time     time.Time `json:"time,omitzero"` // of the checkpoint
 	Problem  string    `json:"problem"`
-	Actor    string    `json:"actor"`
-	Reason   string    `json:"reason"`
-	At       time.Time `json:"at"`
+	Actor    string    `json:"actor,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
+	At       time.Time `json:"at,omitzero"`
 }
 
 // Sound reports whether nothing was found.

@@ -3,6 +3,7 @@ package proof
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -27,11 +28,11 @@ func reprocessed(e keyvalue.Entry) audit.Event {
 func TestSign(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if _, _, err := w.Sign(t.Context(), w.key, nil, nil, 0); !errors.Is(err, ErrNothing) {
+	if _, _, err := w.Sign(t.Context(), w.key, nil, nil, nil, 0); !errors.Is(err, ErrNothing) {
 		t.Errorf("an empty log: %v", err)
 	}
 	w.land("a.pdf", `{}`)
-	if _, seen, err := w.Sign(t.Context(), w.key, nil, nil, time.Hour); !errors.Is(err, ErrNothing) || seen.Results != 1 {
+	if _, seen, err := w.Sign(t.Context(), w.key, nil, nil, nil, time.Hour); !errors.Is(err, ErrNothing) || seen.Results != 1 {
 		t.Errorf("all of it is too young: %v", err)
 	}
 	first := w.sign()
@@ -45,13 +46,13 @@ func TestSign(t *testing.T) {
 	}
 	w.die("c.pdf")
 	w.land("d.pdf", `{}`)
-	third, _, err := w.Sign(t.Context(), w.key, nil, second.Note, time.Hour) // all that is old enough had been signed before
+	third, _, err := w.Sign(t.Context(), w.key, nil, second.Note, nil, time.Hour) // all that is old enough had been signed before
 	if err != nil || third.Events != 1 || third.Revision != 1 || third.Young != 1 || third.Root != second.Root {
 		t.Errorf("%v: signed %+v", err, third)
 	}
 	w.sound(3)
 	c, signers, err := Open(third.Note, w.public)
-	if err != nil || c != third.Checkpoint || len(signers) != 1 || signers[0] != w.key.ID() {
+	if err != nil || !reflect.DeepEqual(c, third.Checkpoint) || len(signers) != 1 || signers[0] != w.key.ID() {
 		t.Errorf("the note says %+v by %v, %v", c, signers, err)
 	}
 	if seen := w.verify(w.public, first.Note); !seen.Sound() || seen.Fit != 3 || !*seen.FileFits || seen.Newest.Events != 1 {
@@ -109,7 +110,7 @@ func TestSignAtOnce(t *testing.T) {
 		var all sync.WaitGroup
 		errs := make([]error, 3)
 		for i := range errs {
-			all.Go(func() { _, _, errs[i] = w.Sign(t.Context(), w.key, nil, nil, 0) })
+			all.Go(func() { _, _, errs[i] = w.Sign(t.Context(), w.key, nil, nil, nil, 0) })
 		}
 		all.Wait()
 		won := 0
@@ -209,12 +210,12 @@ func TestAnotherSigner(t *testing.T) {
 	t.Parallel()
 	w, _ := busy(t)
 	next, nexts := newKey(t, "successor")
-	if _, seen, err := w.Sign(t.Context(), next, nil, nil, 0); !errors.Is(err, ErrFindings) {
+	if _, seen, err := w.Sign(t.Context(), next, nil, nil, nil, 0); !errors.Is(err, ErrFindings) {
 		t.Errorf("without the predecessor's key: %v", err)
 	} else {
 		w.finds(seen, "checkpoint 2: it is not signed by a given key")
 	}
-	if _, _, err := w.Sign(t.Context(), next, w.public, nil, 0); err != nil {
+	if _, _, err := w.Sign(t.Context(), next, w.public, nil, nil, 0); err != nil {
 		t.Error(err)
 	}
 	both := w.public.With(nexts...).With([]note.Verifier(w.public)...)

@@ -14,7 +14,7 @@ import (
 )
 
 // survey is one reading of everything, in an order in which nothing in motion looks wrong: the checkpoints, then the ledger, then
-// the trail, which explains what the ledger has reopened, then the letters.
+// the trail, which explains what the ledger has reopened, then what the ledger's scan missed, then the letters.
 type survey struct {
 	log    *Log
 	report Report
@@ -39,11 +39,17 @@ type survey struct {
 	restarts []audit.Event
 }
 
+func newSurvey(l *Log) *survey {
+	s := &survey{log: l, roots: map[int64]tlog.Hash{}, signed: map[int64]tlog.Hash{}, deaths: map[tlog.Hash]string{}}
+	s.report.Findings = []Finding{}
+	return s
+}
+
 // read reads all but the letters. A checkpoint that was kept elsewhere is read with those of the stream. What is younger than age
 // does not count as ripe. With keep, the record hashes since the newest checkpoint are kept.
 func (l *Log) read(ctx context.Context, file []byte, age time.Duration, keep bool) (s *survey, err error) {
-	s = &survey{log: l, keep: keep, roots: map[int64]tlog.Hash{}, signed: map[int64]tlog.Hash{}, deaths: map[tlog.Hash]string{}}
-	s.report.Findings = []Finding{}
+	s = newSurvey(l)
+	s.keep = keep
 	if s.notes, err = l.notes(ctx); err != nil {
 		return nil, err
 	}
@@ -67,6 +73,9 @@ func (l *Log) read(ctx context.Context, file []byte, age time.Duration, keep boo
 	}
 	s.origin, s.last, s.now = originOf(info.Created), info.State.LastSeq, info.TimeStamp
 	if err := s.readTrail(ctx, ripe); err != nil {
+		return nil, err
+	}
+	if err := s.readVanished(ctx); err != nil {
 		return nil, err
 	}
 	s.book.close()

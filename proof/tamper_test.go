@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/report"
 )
 
@@ -86,7 +88,7 @@ func TestTamperedTrail(t *testing.T) {
 			}
 			w.finds(w.verify(nil, nil), append([]string{otherTrail}, tt.want...)...)
 			before := len(w.messages(Stream))
-			if _, _, err := w.Sign(t.Context(), w.key, nil, nil, 0); !errors.Is(err, ErrFindings) {
+			if _, _, err := w.Sign(t.Context(), w.key, nil, nil, nil, 0); !errors.Is(err, ErrFindings) {
 				t.Errorf("sign: %v, want ErrFindings", err)
 			}
 			if after := len(w.messages(Stream)); after != before {
@@ -140,7 +142,7 @@ func TestRebuiltWithAnotherKey(t *testing.T) {
 	w.must(err)
 	w.delete("REPORTS_DLQ", letter.Sequence)
 	forger, forgers := newKey(t, "office")
-	forged, seen, err := w.Sign(t.Context(), forger, nil, nil, 0)
+	forged, seen, err := w.Sign(t.Context(), forger, nil, nil, nil, 0)
 	if err != nil {
 		t.Fatal(err, seen.Findings)
 	}
@@ -151,7 +153,7 @@ func TestRebuiltWithAnotherKey(t *testing.T) {
 	// The hashes of the events are gone too, so the file alone cannot tell which one it was.
 	w.finds(w.verify(w.public, signed.Note), "checkpoint 2: it is not signed by a given key", "checkpoint: the given file: it is of the trail",
 		"event 1: in the events 1 to 5 something was edited, removed or put in", "event 6: the events 6 to 6 are cut off")
-	if _, _, err := w.Sign(t.Context(), w.key, nil, nil, 0); !errors.Is(err, ErrFindings) {
+	if _, _, err := w.Sign(t.Context(), w.key, nil, nil, nil, 0); !errors.Is(err, ErrFindings) {
 		t.Errorf("the right key signs beside a stranger's: %v", err)
 	}
 }
@@ -163,7 +165,7 @@ func TestFileOfAnotherTrail(t *testing.T) {
 	w.finds(w.verify(nil, other.Note), "checkpoint: the given file: it is of the trail that was made at ", "event 1: in the events 1 to 6 something was edited")
 	w.finds(w.verify(w.public, other.Note), "checkpoint: the given file: it is not signed by a given key")
 	w.finds(w.verify(nil, []byte("a shopping list\n")), "checkpoint: the given file: it is not a checkpoint")
-	if _, _, err := w.Sign(t.Context(), w.key, nil, other.Note, 0); !errors.Is(err, ErrFindings) {
+	if _, _, err := w.Sign(t.Context(), w.key, nil, other.Note, nil, 0); !errors.Is(err, ErrFindings) {
 		t.Errorf("sign over it: %v", err)
 	}
 }
@@ -190,16 +192,20 @@ func TestStrangersCheckpoints(t *testing.T) {
 	}
 	w.finds(w.verify(w.public, nil), "checkpoint 3: it is not signed", "checkpoint 4: it is not a checkpoint", "checkpoint 5: it is not a checkpoint",
 		"checkpoint 6: it is not a checkpoint", "checkpoint 7: it covers less than the one before it", "checkpoint 8: it covers less than the one before it")
-	// They are given up in the open.
+	// They are given up in the open, by who holds the key.
 	e, err := w.Restart(t.Context(), w.public, nil, "ada@office", "somebody has played with the stream")
 	if err != nil || len(e.GivenUp) != 6 {
 		t.Fatalf("restart: %v, %d given up", err, len(e.GivenUp))
 	}
-	if seen := w.verify(w.public, nil); !seen.Sound() || len(seen.GivenUp) != 6 || seen.Fit != 1 {
-		t.Errorf("%d fit, %d given up, findings %v", seen.Fit, len(seen.GivenUp), seen.Findings)
+	if seen := w.verify(w.public, nil); len(seen.Findings) != 6 || len(seen.GivenUp) != 0 {
+		t.Errorf("a restart alone: %d given up, findings %v", len(seen.GivenUp), seen.Findings)
 	}
-	if got := w.sign(); got.Events != 7 {
-		t.Errorf("signed %d events, want 7", got.Events)
+	got, _, err := w.Sign(t.Context(), w.key, nil, nil, e.GivenUp, 0)
+	if err != nil || got.Events != 7 || len(got.GivesUp) != 6 {
+		t.Errorf("%v: signed %+v", err, got.Checkpoint)
+	}
+	if seen := w.verify(w.public, nil); !seen.Sound() || len(seen.GivenUp) != 6 || seen.Fit != 2 {
+		t.Errorf("%d fit, %d given up, findings %v", seen.Fit, len(seen.GivenUp), seen.Findings)
 	}
 }
 
@@ -238,4 +244,39 @@ func TestWrongEvents(t *testing.T) {
 			t.Errorf("finding %s, want %q", seen.Findings[i], want)
 		}
 	}
+}
+
+// A second death of one message, with another reason and its own hash, and a letter that says the same.
+func TestSecondDeath(t *testing.T) {
+	t.Parallel()
+	w, _ := busy(t)
+	l := w.die("s3://reports/twice.pdf")
+	l.Reason = "no pages"
+	l.Hash = report.AuditHash(l.Key, l.Reason)
+	body, err := json.Marshal(dlq.Death(l))
+	w.must(err)
+	_, err = w.js.Publish(t.Context(), "reports.audit."+string(l.Site)+"."+string(l.Key), body)
+	w.must(err)
+	l.Sequence, err = w.letters.Put(t.Context(), l, l.Sequence)
+	w.must(err)
+	seen := w.verify(w.public, nil)
+	w.finds(seen, "event 8 ("+l.Key.Short()+"): the trail has recorded another death of this message before", "letter 8 (")
+	if _, _, err := w.Sign(t.Context(), w.key, nil, nil, nil, 0); !errors.Is(err, ErrFindings) {
+		t.Errorf("sign: %v", err)
+	}
+}
+
+// A letter that somebody has removed is named, and its report can be handed over again.
+func TestLetterRemoved(t *testing.T) {
+	t.Parallel()
+	w, _ := busy(t)
+	l := w.die("s3://reports/lost.pdf")
+	w.sign()
+	w.delete(dlq.Stream, l.Sequence)
+	w.finds(w.verify(w.public, nil), "letter ("+l.Key.Short()+"): it is missing")
+	if _, _, err := w.Sign(t.Context(), w.key, nil, nil, nil, 0); !errors.Is(err, ErrFindings) {
+		t.Errorf("sign: %v", err)
+	}
+	w.land("s3://reports/lost.pdf", `{}`)
+	w.sound(2)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/guyline/guyline/audit"
@@ -126,7 +127,7 @@ func (w *world) reprocess(uri string) {
 
 func (w *world) sign() Signed {
 	w.Helper()
-	signed, seen, err := w.Sign(context.Background(), w.key, nil, nil, 0)
+	signed, seen, err := w.Sign(context.Background(), w.key, nil, nil, nil, 0)
 	if err != nil {
 		w.Fatalf("sign: %v: %v", err, seen.Findings)
 	}
@@ -182,10 +183,7 @@ func (w *world) rebuild(name string, change func([]*nats.Msg) []*nats.Msg) {
 	ctx, all := context.Background(), change(w.messages(name))
 	s, err := w.js.Stream(ctx, name)
 	w.must(err)
-	w.must(w.js.DeleteStream(ctx, name))
-	cfg := s.CachedInfo().Config
-	_, err = w.js.CreateStream(ctx, cfg)
-	w.must(err)
+	w.remake(s.CachedInfo().Config)
 	for _, m := range all {
 		m.Header.Del("Nats-Expected-Stream")
 		m.Header.Del("Nats-Expected-Last-Subject-Sequence")
@@ -202,9 +200,20 @@ func (w *world) deletable(name string) {
 	w.must(err)
 	cfg := s.CachedInfo().Config
 	cfg.DenyDelete = false
-	w.must(w.js.DeleteStream(ctx, name))
-	_, err = w.js.CreateStream(ctx, cfg)
-	w.must(err)
+	w.remake(cfg)
+}
+
+// remake makes a stream anew, empty. The server may find the deleted stream's files again, if they have not been removed yet.
+func (w *world) remake(cfg jetstream.StreamConfig) {
+	w.Helper()
+	for {
+		w.must(w.js.DeleteStream(context.Background(), cfg.Name))
+		s, err := w.js.CreateStream(context.Background(), cfg)
+		w.must(err)
+		if s.CachedInfo().State.LastSeq == 0 {
+			return
+		}
+	}
 }
 
 func (w *world) delete(name string, sequences ...uint64) {

@@ -165,12 +165,12 @@ func fromFields(header, fields []string) (Event, error) {
 func checkHeader(header []string) error {
 	for _, need := range []string{"site_id", "source_uri"} {
 		if !slices.Contains(header, need) {
-			return fmt.Errorf("it has no column %s (it reads %.80q; columns are separated by commas)", need, strings.Join(header, ","))
+			return fmt.Errorf("it has no column %s (it reads %.80q; columns are separated by commas)", need, RedactURI(strings.Join(header, ",")))
 		}
 	}
 	for i, name := range header {
 		if slices.Contains(header[:i], name) {
-			return fmt.Errorf("the column %.40q is repeated", name)
+			return fmt.Errorf("the column %.40q is repeated", RedactURI(name))
 		}
 	}
 	return nil

@@ -21,6 +21,7 @@ func TestReadList(t *testing.T) {
 		{"empty", "", nil, "the list is empty"},
 		{"a PDF", "%PDF-1.7\n%\xff\xff\n", nil, "it has no column site_id"},
 		{"semicolons", "site_id;source_uri\na;b\n", nil, "separated by commas"},
+		{"no header, and a password", "TWR-1,https://u:" + strings.Repeat("p", 99) + "@h/a.pdf\n", nil, `(it reads "TWR-1,https://h/a.pdf"; `},
 		{"repeated column", "site_id,source_uri,x,x\n", nil, `the column "x" is repeated`},
 		{"CSV", "\ufeffsite_id,firm,source_uri\na,Acme,b\n\n\"x, y\",,c\n", []string{"2 a b", "4 x, y c"}, ""},
 		{"bad rows", "site_id,source_uri\na\n,b\na:b,c\nd,e\n",

@@ -14,14 +14,33 @@ const MaxReason = 1024
 // invalid UTF-8 becomes U+FFFD, control characters and line separators become a space, runs of
 // space collapse, the ends are trimmed, URIs lose userinfo and query (see [RedactURI]), and
 // what is over [MaxReason] bytes is cut at a rune. Cleaning a clean reason changes nothing.
-func Clean(s string) string { return Cut(RedactURI(oneLine(s)), MaxReason) }
+func Clean(s string) string {
+	if len(s) > looked { // half a URI cannot be redacted
+		s = lastURI.ReplaceAllString(Cut(s, looked), "")
+	}
+	return Cut(RedactURI(oneLine(s)), MaxReason)
+}
 
-// Line is [Clean] for values shorter than a reason: at most n bytes.
-func Line(s string, n int) string { return Cut(oneLine(s), n) }
+// Line makes any text fit to be shown or stored as one line of at most n bytes, as [Clean] does. Marks that turn the direction of text
+// become a space, too: on a terminal they could make a line read as another. URIs stay as they are: those with passwords must be redacted
+// first, as half of one cannot be.
+func Line(s string, n int) string { return Cut(oneLine(onward(Cut(s, looked))), n) }
 
-// oneLine looks at no more than it needs: an error text may have megabytes.
+// onward has no marks of direction. [Clean] leaves them in: hashes are over reasons as they are stored.
+func onward(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Bidi_Control, r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// looked is how much of a text is looked at, in bytes: an error may have megabytes.
+const looked = 16 * MaxReason
+
 func oneLine(s string) string {
-	s = Cut(s, 16*MaxReason)
+	s = Cut(s, looked)
 	var b strings.Builder
 	space := false
 	for _, r := range s { // an invalid byte is read as U+FFFD
@@ -49,7 +68,10 @@ func Cut(s string, n int) string {
 	return strings.TrimRight(s[:n], " ")
 }
 
-var uri = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.\-]*://\S*`)
+var (
+	uri     = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.\-]*://\S*`)
+	lastURI = regexp.MustCompile(uri.String() + `$`)
+)
 
 // RedactURI removes userinfo and query from every URI in s, as they carry passwords and signatures.
 // Everything from the '?' to the next space goes, except closing punctuation at the very end.

@@ -135,11 +135,29 @@ func TestClean(t *testing.T) {
 		{`Get "https://u:p@h/x?sig=s": refused`, `Get "https://h/x": refused`},
 		{"sftp://u:p@portal/a@b.pdf, then", "sftp://portal/a@b.pdf, then"},
 		{"x https://h?q=1&u=a@b)", "x https://h)"},
+		{"x https://u:" + strings.Repeat("p", 20<<10) + "@h/x", "x"}, // the end is not looked at
 		{strings.Repeat("é", 600), strings.Repeat("é", 512)},
 		{strings.Repeat("x", 1023) + " y", strings.Repeat("x", 1023)},
 	} {
 		if got := report.Clean(tt.in); got != tt.want {
 			t.Errorf("Clean(%q) = %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
+// A stranger cannot turn a shown line round.
+func TestLine(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"":                "",
+		"q2\u202efdp.exe": "q2 fdp.exe",
+		"\u061ca\u200e\u200fb\u202a\u202cc\u2066d\u2069": "a b c d",
+		"\u05d3\u05d5\u05d7 2":                           "\u05d3\u05d5\u05d7 2", // what is written from right to left stays
+		"a\r\nb\x00\u2028c\xff":                          "a b c\ufffd",
+		"123456789 0123":                                 "123456789",
+	} {
+		if got := report.Line(in, 10); got != want {
+			t.Errorf("Line(%q) = %q, want %q", in, got, want)
 		}
 	}
 }

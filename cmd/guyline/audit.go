@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -72,6 +73,9 @@ func (p *pubkeys) register(cmd *cobra.Command, what string) {
 
 func (p pubkeys) read() (keys proof.Keys, err error) {
 	for _, given := range p {
+		if strings.HasPrefix(strings.TrimSpace(given), "PRIVATE+KEY+") {
+			return nil, usageError{errors.New("--pubkey was given a private key, which must not leave its holder: give the public one")}
+		}
 		more, err := proof.ParseKeys(given)
 		if text, missing := readBounded(given, proof.MaxKey); err != nil && missing == nil {
 			more, err = proof.ParseKeys(string(text))

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/proof"
 )
@@ -121,10 +122,37 @@ func TestAuditBesideAWorker(t *testing.T) {
 	if e := s.want(t, exitPerson, []string{"audit", "checkpoint", "--key", "key", "--older-than", "0"}); e.stdout != "" || !strings.Contains(e.stderr, "nothing is signed") {
 		t.Errorf("checkpoint: %s%s", e.stdout, e.stderr)
 	}
-	s.want(t, 0, []string{"audit", "restart", "--reason", "restored from a backup", "--since-checkpoint", "newest", "--actor", "ada@office"},
-		"2 checkpoints are given up, by ada@office because restored from a backup\n")
-	s.want(t, exitPerson, []string{"audit", "verify", "--pubkey", "key.pub"}, "was given up by ada@office at ", "findings 3\n") // the letters without deaths
-	s.want(t, exitPerson, []string{"audit", "verify", "--since-checkpoint", "newest"}, "the given file: ", "(given up by ada@office because restored from a backup)")
+	e := s.want(t, 0, []string{"audit", "restart", "--reason", "restored from a backup", "--since-checkpoint", "newest", "--actor", "ada@office"},
+		"recorded, by ada@office because restored from a backup; checkpoints that no longer fit: 1\n", "guyline audit checkpoint --key FILE --out newest --give-up ")
+	giveUp := strings.TrimSpace(e.stdout[strings.LastIndex(e.stdout, " ")+1:])
+	s.want(t, exitPerson, []string{"audit", "verify", "--pubkey", "key.pub"}, "but no signed checkpoint does)\n", "findings 7\n")
+	if e := s.want(t, exitPerson, []string{"audit", "checkpoint", "--key", "key", "--out", "newest", "--older-than", "0"}); e.stdout != "" {
+		t.Errorf("checkpoint on the word of the restart alone: %s", e.stdout)
+	}
+	for _, wrong := range []string{"0", strings.ToUpper(giveUp), strings.Repeat("0", 64)} {
+		s.want(t, exitUsage, []string{"audit", "checkpoint", "--key", "key", "--out", "newest", "--give-up", wrong})
+	}
+	letters, err := js.Stream(t.Context(), dlq.Stream) // the backup has only the one whose death it has
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := letters.Info(t.Context(), jetstream.WithSubjectFilter(">"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for subject := range info.State.Subjects {
+		if strings.TrimPrefix(subject, "reports.dlq.") != strings.TrimPrefix(second.Subject, "reports.audit.") {
+			if err := letters.Purge(t.Context(), jetstream.WithPurgeSubject(subject)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.want(t, exitPerson, []string{"audit", "verify", "--since-checkpoint", "newest"}, "the given file: ", "(a restart by ada@office gives it up because restored from a backup, ")
+	if e := s.want(t, 0, []string{"audit", "checkpoint", "--key", "key", "--out", "newest", "--give-up", giveUp, "--older-than", "0"}, "\ngives-up "+giveUp+"\n"); !strings.Contains(e.stderr, "given up: the checkpoint "+giveUp) {
+		t.Errorf("giving up: %s", e.stderr)
+	}
+	s.want(t, 0, []string{"audit", "verify", "--pubkey", "key.pub", "--since-checkpoint", "newest"},
+		"was given up under a signature, by ada@office at ", " because restored from a backup\n", "findings 0\n")
 	w.stop(syscall.SIGTERM)
 }
 
@@ -134,13 +162,30 @@ func TestAuditWrongUsage(t *testing.T) {
 	s.keygen(t)
 	s.want(t, 0, []string{"setup"}, proof.Stream+" ready\n")
 	s.write(t, "shopping", "milk\n")
+	text, err := os.ReadFile(filepath.Join(s.dir, "key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	private := string(text)
+	secret := strings.TrimSpace(private[len(private)-30:])
 	for _, tt := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"keygen"}, "needs --out"},
 		{[]string{"keygen", "--out", "x", "--name", "two words"}, "no spaces"},
+		{[]string{"keygen", "--out", "x", "--name", "a\x1b[31mb"}, "all printable"},
+		{[]string{"keygen", "--out", "x", "--name", "a\u202eb"}, "all printable"},
+		{[]string{"keygen", "--out", "x", "--name", ""}, "all printable"},
 		{[]string{"checkpoint"}, "--key FILE"},
+		{[]string{"checkpoint", "--key", private}, "name of the file"},
+		{[]string{"checkpoint", "--key", "\n" + private}, "name of the file"},
+		{[]string{"verify", "--pubkey", private}, "private key"},
+		{[]string{"verify", "--pubkey", " " + private}, "private key"},
+		{[]string{"checkpoint", "--key", "key", "--older-than", "-1h"}, "below 0"},
+		{[]string{"checkpoint", "--key", "key", "--out", "shopping"}, "not a checkpoint"},
+		{[]string{"checkpoint", "--key", "key", "--give-up", "9f86"}, "64 hex digits"},
+		{[]string{"restart", "--reason", "a slip", "--since-checkpoint", "shopping"}, "not a checkpoint"},
 		{[]string{"checkpoint", "--key", "missing"}, "no such file"},
 		{[]string{"checkpoint", "--key", "key.pub"}, "it is a public key"},
 		{[]string{"checkpoint", "--key", "shopping"}, "not a key"},
@@ -154,10 +199,15 @@ func TestAuditWrongUsage(t *testing.T) {
 		{[]string{"check", "shopping"}, "--pubkey"},
 		{[]string{"check", "missing", "--pubkey", "key.pub"}, "no such file"},
 	} {
-		if e := s.want(t, exitUsage, append([]string{"audit"}, tt.args...)); !strings.Contains(e.stderr, tt.want) {
+		e := s.want(t, exitUsage, append([]string{"audit"}, tt.args...))
+		if !strings.Contains(e.stderr, tt.want) {
 			t.Errorf("%v: no %q in %s", tt.args, tt.want, e.stderr)
 		}
+		if said := e.stdout + e.stderr; strings.Contains(said, strings.TrimSpace(private)) || strings.Contains(said, secret) || strings.ContainsAny(said, "\x1b\u202e") {
+			t.Errorf("%v: it says %q", tt.args, said)
+		}
 	}
+	s.want(t, 0, []string{"audit", "verify"}, "events 0\n")
 	if e := s.want(t, exitFailed, []string{"audit", "checkpoint", "--key", "key"}); !strings.Contains(e.stderr, "nothing to sign yet") {
 		t.Errorf("an empty store: %s", e.stderr)
 	}

@@ -163,7 +163,7 @@ func tell(e audit.Event) string {
 	case audit.Reprocess:
 		return fmt.Sprintf("%s had it worked again, though it was settled%s", by, because)
 	case audit.Restart:
-		return fmt.Sprintf("%s gave up %d checkpoints that no longer fit%s", by, len(e.GivenUp), because)
+		return fmt.Sprintf("%s recorded that %d checkpoints no longer fit%s", by, len(e.GivenUp), because)
 	}
 	return fmt.Sprintf("%s by %s%s", e.Kind, by, because)
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -68,17 +69,22 @@ func (a *app) syncAge(s *session) time.Duration {
 func (a *app) auditCheckpointCommand() *cobra.Command {
 	var (
 		keyFile, out string
+		giveUp       []string
 		olderThan    time.Duration
 		pub          pubkeys
 	)
 	cmd := &cobra.Command{
-		Use:   "checkpoint --key FILE [--out FILE]",
+		Use:   "checkpoint --key FILE [--out FILE] [--give-up SHA256]...",
 		Short: "Verify everything, then sign a checkpoint of the trail and the results",
 		Long: "Verify everything, then sign a checkpoint of the trail and the results. It is printed, kept in the store, and with --out also in\n" +
 			"a file, which must be an earlier checkpoint of the same trail. Keep it where nobody who can write to the store can: see\n" +
-			"docs/audit.md. Nothing is signed if something does not fit: exit code 3.",
+			"docs/audit.md. Nothing is signed if something does not fit: exit code 3. After `guyline audit restart` has said why, --give-up\n" +
+			"gives up a checkpoint that no longer fits; the new one says so under its signature.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if olderThan < 0 {
+				return usageError{errors.New("--older-than is below 0: it is an age, like 2m30s")}
+			}
 			key, err := a.readKey(keyFile)
 			if err != nil {
 				return err
@@ -86,6 +92,11 @@ func (a *app) auditCheckpointCommand() *cobra.Command {
 			keys, err := pub.read()
 			if err != nil {
 				return err
+			}
+			for _, sum := range giveUp {
+				if !proof.IsNoteSum(sum) {
+					return usageError{errors.New("--give-up takes the SHA-256 of a checkpoint, 64 hex digits, as `guyline audit restart` prints it")}
+				}
 			}
 			var file []byte
 			if _, err := os.Stat(out); out != "" && !errors.Is(err, fs.ErrNotExist) {
@@ -101,8 +112,10 @@ func (a *app) auditCheckpointCommand() *cobra.Command {
 			if !cmd.Flags().Changed("older-than") {
 				olderThan = a.syncAge(s)
 			}
-			signed, seen, err := s.proof().Sign(cmd.Context(), key, keys, file, olderThan)
+			signed, seen, err := s.proof().Sign(cmd.Context(), key, keys, file, giveUp, olderThan)
 			switch {
+			case errors.Is(err, proof.ErrGiveUp):
+				return usageError{err}
 			case errors.Is(err, proof.ErrFindings):
 				return a.refused(seen)
 			case errors.Is(err, proof.ErrNothing) && seen.Events+seen.Results > 0:
@@ -122,6 +135,7 @@ func (a *app) auditCheckpointCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&keyFile, "key", "", "`FILE` with the private key; required")
 	cmd.Flags().StringVar(&out, "out", "", "`FILE` that keeps the newest checkpoint")
+	cmd.Flags().StringArrayVar(&giveUp, "give-up", nil, "`SHA256` of a checkpoint that no longer fits and is given up; repeatable")
 	cmd.Flags().DurationVar(&olderThan, "older-than", 0,
 		"leave younger events out, as a power failure could still take them back (default 0 for an own store with GUYLINE_SYNC=always, else 2m30s)")
 	pub.register(cmd, "of other signers whose checkpoints count")
@@ -131,6 +145,9 @@ func (a *app) auditCheckpointCommand() *cobra.Command {
 func (a *app) readKey(name string) (proof.Key, error) {
 	if name == "" {
 		return proof.Key{}, usageError{errors.New("say which key signs with --key FILE (`guyline audit keygen` makes one)")}
+	}
+	if strings.HasPrefix(strings.TrimSpace(name), "PRIVATE+KEY+") { // which no message may repeat
+		return proof.Key{}, usageError{errors.New("--key takes the name of the file with the private key, not the key: others can read command lines. Take a new key if they could")}
 	}
 	text, err := readBounded(name, proof.MaxKey)
 	if err != nil {
@@ -154,8 +171,8 @@ func (a *app) refused(seen proof.Report) error {
 	} else {
 		a.printFindings(a.stderr, seen)
 	}
-	a.say("guyline: nothing is signed: something does not fit. `guyline audit verify` shows it all; after a restore from a backup, " +
-		"`guyline audit restart` gives up the checkpoints that no longer fit")
+	a.say("guyline: nothing is signed: something does not fit. `guyline audit verify` shows it all. Find out why first; only if it was a " +
+		"restore from a backup, `guyline audit restart` records that, and says how the checkpoints that no longer fit are given up")
 	return errPerson
 }
 
@@ -171,6 +188,9 @@ func (a *app) printSigned(signed proof.Signed, key proof.Key, out string, age ti
 	}
 	a.say("signed by %s: %s events and %s results as of %s", key.ID(), humanize.Comma(signed.Events), humanize.Comma(signed.Results),
 		signed.Time.Format(time.RFC3339))
+	for _, sum := range signed.GivesUp {
+		a.say("given up: the checkpoint %s", sum)
+	}
 	if signed.Young > 0 {
 		a.say("%s events are younger than %v and left to the next checkpoint", humanize.Comma(signed.Young), age)
 	}
@@ -188,10 +208,10 @@ func (a *app) auditRestartCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "restart --reason R",
-		Short: "Give up the checkpoints that no longer fit, after a restore from a backup",
-		Long: "Give up the checkpoints that no longer fit, after a restore from a backup. The act is recorded in the trail for good, with the\n" +
-			"newest of them. `audit verify` lists them as given up from then on, `audit checkpoint` signs again, and a checkpoint file\n" +
-			"that was given up still does not fit.",
+		Short: "Record why the checkpoints that no longer fit are given up, after a restore from a backup",
+		Long: "Record why the checkpoints that no longer fit are given up, after a restore from a backup. It stays in the trail for good, with\n" +
+			"the newest of them. By itself it gives nothing up, as others too can write to the trail: it prints the `audit checkpoint` by which\n" +
+			"who holds the key does. Then `audit verify` lists them as given up; a checkpoint file among them still does not fit.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if report.Clean(reason) == "" {
@@ -217,16 +237,26 @@ func (a *app) auditRestartCommand() *cobra.Command {
 			if a.json {
 				return a.printJSON(e)
 			}
-			fmt.Fprintf(a.stdout, "%d checkpoints are given up, by %s because %s\n", len(e.GivenUp), e.Actor, e.Reason)
+			fmt.Fprintf(a.stdout, "recorded, by %s because %s; checkpoints that no longer fit: %d\n", e.Actor, e.Reason, len(e.GivenUp))
 			if c, _, err := proof.Open([]byte(e.Checkpoint), nil); err == nil {
 				fmt.Fprintf(a.stdout, "the newest is of %s: %s events and %s results\n", c.Time.Format(time.RFC3339), humanize.Comma(c.Events), humanize.Comma(c.Results))
 			}
+			a.say("they are findings until who holds the key gives them up:")
+			var line strings.Builder
+			line.WriteString("guyline audit checkpoint --key FILE")
+			if file != "" {
+				line.WriteString(" --out " + report.Line(file, maxLine))
+			}
+			for _, sum := range e.GivenUp {
+				line.WriteString(" --give-up " + sum)
+			}
+			fmt.Fprintln(a.stdout, line.String())
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; required")
 	cmd.Flags().StringVar(&file, "since-checkpoint", "", "`FILE` of a checkpoint that is to be given up too")
-	pub.register(cmd, "a checkpoint that none of them signed is given up")
+	pub.register(cmd, "a checkpoint that none of them signed is to be given up")
 	return cmd
 }
 
@@ -258,8 +288,11 @@ func replaceFile(name string, content []byte) (err error) {
 	return os.Rename(f.Name(), name)
 }
 
-// hintCheckpoints says what to do when the checkpoints' stream is missing.
+// hintCheckpoints says what to do when the checkpoints' stream is missing, or a given file is no checkpoint.
 func hintCheckpoints(err error) error {
+	if errors.Is(err, proof.ErrNote) {
+		return usageError{err}
+	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return fmt.Errorf("%w: `guyline setup` makes what is missing", err)
 	}

@@ -74,8 +74,11 @@ func (a *app) printVerified(seen proof.Report, keys bool) error {
 		if !g.Time.IsZero() {
 			of = " of " + g.Time.Format(time.RFC3339)
 		}
-		fmt.Fprintln(a.stdout, report.Line(fmt.Sprintf("checkpoint %d%s does not fit, and was given up by %s at %s because %s",
-			g.Sequence, of, g.Actor, g.At.Format(time.RFC3339), g.Reason), 2048))
+		why := "; no restart in the trail says why"
+		if !g.At.IsZero() {
+			why = fmt.Sprintf(", by %s at %s because %s", g.Actor, g.At.Format(time.RFC3339), g.Reason)
+		}
+		fmt.Fprintln(a.stdout, report.Line(fmt.Sprintf("checkpoint %d%s does not fit, and was given up under a signature%s", g.Sequence, of, why), 2048))
 	}
 	t := newTable(a.stdout)
 	t.row("events", humanize.Comma(seen.Events))

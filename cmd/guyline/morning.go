@@ -196,7 +196,7 @@ func (a *app) printUnknown(c *standings) {
 	}
 	fmt.Fprintln(a.stdout, "\nUNKNOWN")
 	for _, r := range c.unknown {
-		line := fmt.Sprintf("line %d: %s %s", r.Line, report.Line(r.Event.SiteID, 128), report.RedactURI(report.Line(r.Event.SourceURI, 200)))
+		line := fmt.Sprintf("line %d: %s %s", r.Line, report.Line(r.Event.SiteID, 128), report.Line(report.RedactURI(r.Event.SourceURI), 200))
 		if r.Reason != "" {
 			line += ": " + r.Reason
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/dustin/go-humanize"
 
@@ -29,14 +30,14 @@ func (a *app) printJSON(v any) error {
 	return err
 }
 
-// escapeControls escapes, in JSON, the control characters U+0080 to U+009F that JSON allows and terminals obey.
+// escapeControls escapes what JSON allows and terminals obey: the control characters U+0080 to U+009F, and marks of direction.
 func escapeControls(line []byte) []byte {
-	if !bytes.ContainsFunc(line, isC1) {
+	if !bytes.ContainsFunc(line, obeyed) {
 		return line
 	}
 	var b bytes.Buffer
 	for _, r := range string(line) {
-		if isC1(r) {
+		if obeyed(r) {
 			fmt.Fprintf(&b, `\u%04x`, r)
 		} else {
 			b.WriteRune(r)
@@ -45,7 +46,7 @@ func escapeControls(line []byte) []byte {
 	return b.Bytes()
 }
 
-func isC1(r rune) bool { return r >= 0x80 && r <= 0x9f }
+func obeyed(r rune) bool { return r >= 0x80 && r <= 0x9f || unicode.Is(unicode.Bidi_Control, r) }
 
 // say writes one line to standard error, above a progress bar. What strangers wrote cannot command the terminal.
 func (a *app) say(format string, args ...any) {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/nats-io/nats.go"
 
@@ -15,14 +16,16 @@ import (
 	"github.com/guyline/guyline/report"
 )
 
-// rogue is a source that commands a terminal: it sets the title, rings, and colours with a one-character CSI.
-const rogue = "testdata/\x1b]0;owned\x07\u009b31m.pdf"
+// rogue is a source that commands a terminal: it sets the title, rings, colours with a one-character CSI, and turns the line round.
+const rogue = "testdata/\x1b]0;owned\x07\u009b31m\u202e.pdf"
 
 // tame fails t if a terminal would obey something in what a command has printed.
 func tame(t *testing.T, what string, e ended) {
 	t.Helper()
 	for _, out := range []string{e.stdout, e.stderr} {
-		if i := strings.IndexFunc(out, func(r rune) bool { return r < 0x20 && r != '\n' || r >= 0x7f && r <= 0x9f }); i >= 0 {
+		if i := strings.IndexFunc(out, func(r rune) bool {
+			return r < 0x20 && r != '\n' || r >= 0x7f && r <= 0x9f || unicode.Is(unicode.Bidi_Control, r)
+		}); i >= 0 {
 			t.Errorf("%s prints a control character: %q", what, out[i:min(len(out), i+80)])
 		}
 	}

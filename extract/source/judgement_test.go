@@ -193,6 +193,20 @@ func TestAnswerSignal(t *testing.T) {
 	}
 }
 
+// What a source says may hold a link: it is redacted before it is cut, or half a password would pass as something else.
+func TestQuoted(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{
+		"denied\r\nfor you": "denied for you",
+		"see https://u:" + strings.Repeat("p", 300) + "@h/x?sig=" + strings.Repeat("s", 300): "see https://h/x",
+		strings.Repeat("é", 150): strings.Repeat("é", 100),
+	} {
+		if got := quoted(said); got != want {
+			t.Errorf("quoted(%q) = %q, want %q", said, got, want)
+		}
+	}
+}
+
 // What the worker itself lacks is said to be so, also on the way to a source.
 func TestOwnFaults(t *testing.T) {
 	t.Parallel()

@@ -54,7 +54,7 @@ func answerSignal(code int, body []byte, ours bool) (signal any, explained strin
 }
 
 // quoted is a source's own words, fit for an error of ours.
-func quoted(s string) string { return report.RedactURI(report.Line(s, 200)) }
+func quoted(s string) string { return report.Cut(report.Clean(s), 200) }
 
 type s3Error struct {
 	XMLName xml.Name `xml:"Error"`
