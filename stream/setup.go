@@ -125,10 +125,31 @@ func (cfg Config) setupConsumer(ctx context.Context, js jetstream.JetStream, nam
 				"stop the workers when nothing is, then run setup again", Consumer, name, strings.Join(drift, "; "), info.NumAckPending)
 		}
 	}
-	if _, err := js.CreateOrUpdateConsumer(ctx, name, want); err != nil {
+	if err := applyConsumer(ctx, js, name, want); err != nil {
 		return fmt.Errorf("set up consumer %s of %s: %w", Consumer, name, err)
 	}
 	return nil
+}
+
+// growing is how long a stream may take to get the replicas that its consumer is to have too.
+const growing = 30 * time.Second
+
+// applyConsumer waits while the stream has not got its new replicas yet: an update is answered when it is wanted, not when it is done.
+func applyConsumer(ctx context.Context, js jetstream.JetStream, name string, want jetstream.ConsumerConfig) error {
+	ctx, cancel := context.WithTimeout(ctx, growing)
+	defer cancel()
+	for {
+		_, err := js.CreateOrUpdateConsumer(ctx, name, want)
+		e, ok := errors.AsType[*jetstream.APIError](err)
+		if !ok || e.ErrorCode != 10126 { // consumer config replica count exceeds parent stream (server v2.15.3)
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("the stream has not got its %d replicas after %v: are enough servers running? %w", want.Replicas, growing, err)
+		}
+	}
 }
 
 // changeable returns an error that names what no update can make right (server v2.15.3).

@@ -2,12 +2,12 @@ package natstest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -66,16 +66,16 @@ func (c *Cluster) URL() string {
 	return strings.Join(all, ",")
 }
 
-// JetStream returns a JetStream context over a connection of its own to one of the servers, which finds another when that stops.
+// Conn returns a new connection to one of the servers, which finds another when that stops. It is otherwise as [Server.Conn].
+func (c *Cluster) Conn(t testing.TB, opts ...nats.Option) *nats.Conn {
+	t.Helper()
+	return connect(t, c.URL(), opts)
+}
+
+// JetStream returns a JetStream context over a connection of its own, made by [Cluster.Conn].
 func (c *Cluster) JetStream(t testing.TB) jetstream.JetStream {
 	t.Helper()
-	nc, err := nats.Connect(c.URL(), nats.Name(t.Name()), nats.ReconnectBufSize(-1), nats.MaxReconnects(-1),
-		nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0), nats.Timeout(patience))
-	if err != nil {
-		t.Fatalf("natstest: connect to %s: %v", c.URL(), err)
-	}
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(c.Conn(t))
 	if err != nil {
 		t.Fatalf("natstest: jetstream context: %v", err)
 	}
@@ -159,7 +159,7 @@ func (c *Cluster) start(t testing.TB, n *node) {
 	if err != nil {
 		t.Fatalf("natstest: new server: %v", err)
 	}
-	go srv.Start() // in a cluster it does not return before others are there
+	srv.Start()
 	if !srv.ReadyForConnections(patience) {
 		srv.Shutdown()
 		t.Fatalf("natstest: %s does not serve", n.name)
@@ -175,16 +175,21 @@ func (n *node) stop() {
 	}
 }
 
-// freePorts picks ports that nobody uses now. All are held until all are found, so that they differ.
+// freePorts picks ports that nobody uses now, below those that systems give to outgoing connections, so that a server gets its port
+// back after it was away. All are held until all are found, so that they differ.
 func freePorts(t testing.TB, n int) (ports []int) {
 	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for range 1000 {
+		port := 20000 + rand.IntN(12000)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
-			t.Fatalf("natstest: find a port: %v", err)
+			continue
 		}
 		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		if ports = append(ports, port); len(ports) == n {
+			return ports
+		}
 	}
-	return ports
+	t.Fatalf("natstest: no free loopback ports from 20000 to 31999")
+	return nil
 }
