@@ -76,7 +76,8 @@ func setup(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCon
 	have.Discard, have.DiscardNewPerSubject = want.Discard, false
 	have.MaxMsgsPerSubject, have.MaxMsgSize, have.MaxConsumers = want.MaxMsgsPerSubject, want.MaxMsgSize, want.MaxConsumers
 	have.NoAck, have.Mirror, have.Sources, have.SubjectTransform = false, nil, nil, nil
-	have.AllowRollup, have.DenyDelete = want.AllowRollup, want.DenyDelete
+	have.AllowRollup, have.DenyDelete, have.AllowDirect = want.AllowRollup, want.DenyDelete, want.AllowDirect
+	have.Retention, have.ConsumerLimits = want.Retention, want.ConsumerLimits
 	_, err = js.UpdateStream(ctx, have)
 	return err
 }
