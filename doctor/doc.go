@@ -3,7 +3,7 @@
 // [Look] reads the facts: what the server says about itself, the streams, their consumers and this user's permissions. It
 // changes nothing; to learn whether a publication would be allowed it sends one that every stream refuses. [Examine] is pure: from the
 // facts it makes findings, each one line with what is wrong, what follows from it and what to do. Each trap is a small
-// function in [streamChecks], [consumerChecks] or [serverChecks].
+// function in [streamChecks], [stateChecks], [consumerChecks] or [serverChecks].
 //
 // A [Finding] is Trouble, which needs a person, or a Note. Some troubles are repaired by `guyline setup`; then the finding says so.
 package doctor
@@ -47,7 +47,12 @@ func repaired(check, where, what, follows string) Finding {
 	return Finding{Trouble, check, where, what, follows, "`guyline setup` repairs it", true}
 }
 
-// byHand is a trouble that only a person can end.
+// person is a trouble for a person.
+func person(check, where, what, follows, do string) Finding {
+	return Finding{Trouble, check, where, what, follows, do, false}
+}
+
+// byHand is a setting that setup leaves, or cannot change.
 func byHand(check, where, what, follows, do string) Finding {
 	return Finding{Trouble, check, where, what, follows, "by hand: " + do, false}
 }
@@ -71,19 +76,26 @@ func Examine(f Facts) (findings []Finding) {
 	for _, check := range serverChecks {
 		sort(check(f))
 	}
-	sort(ExamineStreams(f))
+	sort(Settings(f))
+	for _, s := range f.Streams {
+		for _, check := range stateChecks {
+			if s.Have != nil {
+				sort(check(s))
+			}
+		}
+	}
 	return append(findings, notes...)
 }
 
-// ExamineStreams makes the findings about streams and consumers alone.
-func ExamineStreams(f Facts) (findings []Finding) {
+// Settings makes the findings about the settings of streams and consumers alone.
+func Settings(f Facts) (findings []Finding) {
 	for _, s := range f.Streams {
 		findings = append(findings, streamFindings(s)...)
 	}
 	return findings
 }
 
-// streamFindings examines one stream and, if it is a queue, its consumer.
+// streamFindings examines the settings of one stream and, if it is a queue, its consumer.
 func streamFindings(s Stream) (findings []Finding) {
 	if s.Have == nil {
 		return missingStream(s)

@@ -14,7 +14,7 @@ func powerFailure(f Facts) []Finding {
 		case s.Remote:
 			return []Finding{note(check, where, "another process holds the store, and its GUYLINE_SYNC counts", "with always, the default, nothing that was acknowledged is lost", "")}
 		case s.LazySync:
-			return []Finding{byHand(check, where, "GUYLINE_SYNC is interval", "what was acknowledged in the last two minutes can be lost, settled reports too", "unset GUYLINE_SYNC")}
+			return []Finding{person(check, where, "GUYLINE_SYNC is interval", "what was acknowledged in the last two minutes can be lost, settled reports too", "unset GUYLINE_SYNC")}
 		}
 		return []Finding{note(check, where, "every write is synced to the disk", "nothing that was acknowledged is lost", "")}
 	}
@@ -29,14 +29,14 @@ func powerFailure(f Facts) []Finding {
 	case len(f.Sync) > 0 && lazy == "":
 		return []Finding{note(check, where, "the servers sync every write to the disk", "nothing that was acknowledged is lost", "")}
 	case lazy != "" && alone:
-		return []Finding{byHand(check, where, lazy+", and there is one replica", "what was acknowledged since can be lost, settled reports too", "set jetstream { sync_interval: always } in its configuration, or GUYLINE_REPLICAS=3")}
+		return []Finding{person(check, where, lazy+", and there is one replica", "what was acknowledged since can be lost, settled reports too", "set jetstream { sync_interval: always } in its configuration, or GUYLINE_REPLICAS=3")}
 	case lazy != "":
 		return []Finding{note(check, where, lazy, "what was acknowledged since can be lost if more than half of the replicas lose power at once", "keep them on separate power, or set jetstream { sync_interval: always }")}
 	case alone:
-		return []Finding{note(check, where, "how the server syncs its disk cannot be read without a system account",
+		return []Finding{note(check, where, "how the server syncs its disk cannot be read by this user",
 			"by default it does every two minutes, and what was acknowledged since can be lost", "see that its configuration has jetstream { sync_interval: always }, or set GUYLINE_REPLICAS=3")}
 	}
-	return []Finding{note(check, where, "how the servers sync their disks cannot be read without a system account",
+	return []Finding{note(check, where, "how the servers sync their disks cannot be read by this user",
 		"by default they do every two minutes, and what was acknowledged since can be lost if more than half of the replicas lose power at once", "keep them on separate power, or set jetstream { sync_interval: always }")}
 }
 
@@ -50,7 +50,7 @@ func disk(f Facts) []Finding {
 	free := f.Store.Free
 	what := "the disk has " + humanize.IBytes(free) + " left"
 	if free < leastFree {
-		return []Finding{byHand("disk", f.Store.Dir, what, "when it is full, nothing more is acknowledged", "make room, or move the store (GUYLINE_DATA_DIR)")}
+		return []Finding{person("disk", f.Store.Dir, what, "when it is full, nothing more is acknowledged", "make room, or move the store (GUYLINE_DATA_DIR)")}
 	}
 	var may uint64
 	for _, s := range f.Streams {

@@ -172,7 +172,7 @@ func TestExamine(t *testing.T) {
 		{"work unknown", func(f *Facts) { f.Work = nil }, "", ""},
 
 		{"lazy", func(f *Facts) { f.Sync[0] = Sync{"a", false, 2 * time.Minute} }, "trouble durability power failure", "a syncs its disk every 2m0s"},
-		{"not known", func(f *Facts) { f.Sync = nil }, durable, "without a system account"},
+		{"not known", func(f *Facts) { f.Sync = nil }, durable, "by this user"},
 		{"embedded", func(f *Facts) { f.Store = &Store{Free: 100 << 30} }, durable, "nothing that was acknowledged is lost"},
 		{"embedded, lazy", func(f *Facts) { f.Store = &Store{LazySync: true} }, "trouble durability power failure", "last two minutes"},
 		{"embedded elsewhere", func(f *Facts) { f.Store = &Store{Remote: true, LazySync: true} }, durable, "another process"},

@@ -34,7 +34,7 @@ type Facts struct {
 	Servers []Server
 	Streams []Stream
 	Account *jetstream.AccountInfo // nil: could not be read
-	Sync    []Sync                 // of the servers that tell; none without a system account
+	Sync    []Sync                 // of the servers that tell; to most users they do not
 	Denied  []Denied
 	Unread  []Unread
 	Work    *Work // nil: could not be read

@@ -106,7 +106,7 @@ func fill(check, where, of string, is, most float64, follows, do string) []Findi
 	if is < nearly*most {
 		return []Finding{note(check, where, what, follows, do)}
 	}
-	return []Finding{byHand(check, where, what, follows, do)}
+	return []Finding{person(check, where, what, follows, do)}
 }
 
 // bytesOr writes a number of bytes, or a word if there is no limit.

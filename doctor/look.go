@@ -171,7 +171,7 @@ func work(ctx context.Context, queues *stream.Queues, streams []Stream) *Work {
 	}
 }
 
-// syncs asks the servers how they write. Only a system account gets an answer.
+// syncs asks the servers how they write. They answer only accounts that import $SYS.REQ.SERVER.PING.VARZ from the system account.
 func syncs(ctx context.Context, nc *nats.Conn) (found []Sync) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -24,7 +24,7 @@ func peers(s Stream) (findings []Finding) {
 		return nil
 	}
 	if c.Leader == "" {
-		findings = append(findings, byHand("leader", s.Want.Name, "it has no leader", "it takes and gives nothing", "see that more than half of its servers run and reach each other"))
+		findings = append(findings, person("leader", s.Want.Name, "it has no leader", "it takes and gives nothing", "see that more than half of its servers run and reach each other"))
 	}
 	var away, behind []string
 	for _, p := range c.Replicas {
@@ -36,7 +36,7 @@ func peers(s Stream) (findings []Finding) {
 		}
 	}
 	if len(away) > 0 {
-		findings = append(findings, byHand("replica-away", s.Want.Name, "a replica is away: "+strings.Join(away, ", "), "it stands still when more stop", "start the server again"))
+		findings = append(findings, person("replica-away", s.Want.Name, "a replica is away: "+strings.Join(away, ", "), "it stands still when more stop", "start the server again"))
 	}
 	if len(behind) > 0 {
 		findings = append(findings, note("replica-behind", s.Want.Name, "a replica has not caught up: "+strings.Join(behind, ", "), "until it has, the loss of others stops the stream", "look again in a minute"))

@@ -28,7 +28,7 @@ const mostSkew = 5 * time.Second
 func unanswered(f Facts) (findings []Finding) {
 	for _, s := range f.Servers {
 		if s.Err != "" {
-			findings = append(findings, byHand("unreachable", s.Address, "it does not answer ("+s.Err+")", "when the others stop, workers and publishers have nowhere to go",
+			findings = append(findings, person("unreachable", s.Address, "it does not answer ("+s.Err+")", "when the others stop, workers and publishers have nowhere to go",
 				"start it, or take it out of GUYLINE_NATS_URL"))
 		}
 	}
@@ -38,7 +38,7 @@ func unanswered(f Facts) (findings []Finding) {
 func versions(f Facts) (findings []Finding) {
 	for _, s := range f.Servers {
 		if s.Err == "" && older(s.Version, oldest) {
-			findings = append(findings, byHand("version", s.Address, "its version is "+s.Version,
+			findings = append(findings, person("version", s.Address, "its version is "+s.Version,
 				"before 2.15.1 reports that used up their deliveries can be lost or go unnoticed", "upgrade nats-server to 2.15.1 or later"))
 		}
 	}
@@ -62,7 +62,7 @@ func older(version string, than [3]int) bool {
 func payload(f Facts) (findings []Finding) {
 	for _, s := range f.Servers {
 		if s.Err == "" && s.MaxPayload < leastPayload {
-			findings = append(findings, byHand("max-payload", s.Address, fmt.Sprintf("it takes messages of at most %d bytes", s.MaxPayload),
+			findings = append(findings, person("max-payload", s.Address, fmt.Sprintf("it takes messages of at most %d bytes", s.MaxPayload),
 				"workers do not start, as a large report could not be dead-lettered", "set max_payload: 1MB in its configuration"))
 		}
 	}
@@ -76,14 +76,14 @@ func permissions(f Facts) (findings []Finding) {
 		if needed != "" {
 			follows = needed + ", and it looks like a server that does not answer"
 		}
-		findings = append(findings, byHand("permission", "permissions", "this user may not "+d.Act+" to "+d.Subject, follows, "grant it in the server's configuration, if this user is to do that"))
+		findings = append(findings, person("permission", "permissions", "this user may not "+d.Act+" to "+d.Subject, follows, "grant it in the server's configuration, if this user is to do that"))
 	}
 	return findings
 }
 
 func unread(f Facts) (findings []Finding) {
 	for _, u := range f.Unread {
-		findings = append(findings, byHand("unread", u.Where, "it could not be read ("+u.Err+")", "nothing is known about it", "if permissions are named above, grant them; otherwise look at the server's log"))
+		findings = append(findings, person("unread", u.Where, "it could not be read ("+u.Err+")", "nothing is known about it", "if permissions are named above, grant them; otherwise look at the server's log"))
 	}
 	return findings
 }
@@ -115,7 +115,7 @@ func clock(f Facts) []Finding {
 	if most.Skew < 0 {
 		way = "behind"
 	}
-	return []Finding{byHand("clock", "clock", fmt.Sprintf("%s is %v %s this machine's", which, most.Skew.Abs().Round(time.Second), way),
+	return []Finding{person("clock", "clock", fmt.Sprintf("%s is %v %s this machine's", which, most.Skew.Abs().Round(time.Second), way),
 		"deadlines, parked reports and the times in the trail are off by as much", "set both clocks by NTP")}
 }
 
@@ -151,7 +151,7 @@ func stranded(f Facts) []Finding {
 	if f.Work.Pulling > 0 || f.Work.InWork > 0 {
 		return []Finding{note("stranded", "queues", what, "the server will not deliver them again", "the sweep of a worker buries them: look again in a few minutes")}
 	}
-	return []Finding{byHand("stranded", "queues", what, "the server will not deliver them again", "start a worker (`guyline run`), whose sweep buries them with a reason")}
+	return []Finding{person("stranded", "queues", what, "the server will not deliver them again", "start a worker (`guyline run`), whose sweep buries them with a reason")}
 }
 
 func idle(f Facts) []Finding {
@@ -161,7 +161,7 @@ func idle(f Facts) []Finding {
 	case f.Work.Waiting == 0:
 		return []Finding{note("workers", "workers", "none is pulling", "nothing is waiting either", "`guyline run` starts one")}
 	}
-	return []Finding{byHand("workers", "workers", "none is pulling, and "+plural(f.Work.Waiting, "report waits", "reports wait"), "nothing is worked", "`guyline run` starts one")}
+	return []Finding{person("workers", "workers", "none is pulling, and "+plural(f.Work.Waiting, "report waits", "reports wait"), "nothing is worked", "`guyline run` starts one")}
 }
 
 // needs says what a subject is needed for.

@@ -9,12 +9,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// streamChecks is every trap that a stream can have.
+// streamChecks is every trap that the settings of a stream can have, stateChecks what else can be wrong with it.
 var streamChecks = []func(Stream) []Finding{
 	sealed, storage, retention, persistMode, subjects, foreign, noAck,
-	discard, perSubject, age, size, duplicates, rollup, schedules, life, denials, direct, readers,
-	replicas, peers, damage, full,
+	discard, perSubject, age, size, duplicates, rollup, schedules, life, denials, direct, readers, replicas,
 }
+
+var stateChecks = []func(Stream) []Finding{peers, damage, full}
 
 // forGood is what to do about a setting that no update can change.
 const forGood = "it cannot be changed: save what it holds (`nats stream backup`), delete it, and run `guyline setup`"
@@ -180,7 +181,7 @@ func readers(s Stream) (findings []Finding) {
 // damage finds what a server has found missing when it started.
 func damage(s Stream) []Finding {
 	if lost := s.Have.State.Lost; lost != nil && len(lost.Msgs) > 0 {
-		return []Finding{byHand("damage", s.Want.Name, plural(uint64(len(lost.Msgs)), "message was damaged on the disk", "messages were damaged on the disk"), loses[s.role],
+		return []Finding{person("damage", s.Want.Name, plural(uint64(len(lost.Msgs)), "message was damaged on the disk", "messages were damaged on the disk"), loses[s.role],
 			"`guyline reconcile` with your lists tells which reports; restore a backup")}
 	}
 	return nil

@@ -79,13 +79,13 @@ func (a *app) printDiagnosis(found []doctor.Finding) error {
 	return nil
 }
 
-// unrepaired is what setup could not repair of the streams and consumers.
+// unrepaired is what setup could not repair of the settings.
 func (a *app) unrepaired(ctx context.Context, s *session) ([]doctor.Finding, error) {
 	facts, err := doctor.Look(ctx, s.js, a.facts(ctx, s), func() []doctor.Denied { return nil })
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(doctor.ExamineStreams(facts), func(f doctor.Finding) bool { return f.Level != doctor.Trouble }), nil
+	return slices.DeleteFunc(doctor.Settings(facts), func(f doctor.Finding) bool { return f.Level != doctor.Trouble }), nil
 }
 
 // facts is what is known without a look at the server's streams.

@@ -58,8 +58,8 @@ func Changeable(have, want jetstream.StreamConfig) error {
 		{have.AllowMsgSchedules && !want.AllowMsgSchedules, "it takes schedules"},
 		{have.AllowMsgTTL && !want.AllowMsgTTL, "publishers may limit the life of a message"},
 		{have.AllowMsgCounter != want.AllowMsgCounter, "it is a counter"},
-		{have.DenyDelete && !want.DenyDelete, "it denies deletes"},
-		{have.DenyPurge && !want.DenyPurge, "it denies purges"},
+		{have.DenyDelete && !have.Sealed && !want.DenyDelete, "it denies deletes"},
+		{have.DenyPurge && !have.Sealed && !want.DenyPurge, "it denies purges"},
 	} {
 		if c.is {
 			fixed = append(fixed, c.what)
