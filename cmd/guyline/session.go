@@ -132,7 +132,8 @@ func (a *app) connOptions() []nats.Option {
 	return []nats.Option{
 		nats.Name("guyline/" + version),
 		nats.Timeout(5 * time.Second),
-		nats.PingInterval(10 * time.Second), // a frozen connection is noticed within half a minute
+		nats.PingInterval(10 * time.Second),   // a frozen connection is noticed within half a minute
+		nats.FlusherTimeout(10 * time.Second), // and holds up nobody who wants to send for longer; by default it is a minute
 		nats.MaxReconnects(-1),
 		nats.ReconnectBufSize(-1),
 		nats.ReconnectWait(250 * time.Millisecond),
