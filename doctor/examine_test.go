@@ -238,15 +238,15 @@ func TestExamineReplicas(t *testing.T) {
 			f := three()
 			tt.change(&f)
 			var got []string
-			said := ""
+			var said strings.Builder
 			for _, x := range Examine(f) {
-				said += x.String() + "\n"
+				said.WriteString(x.String() + "\n")
 				if x.Check != "durability" {
 					got = append(got, x.Check)
 				}
 			}
-			if g := strings.Join(got, ", "); g != tt.want || !strings.Contains(said, tt.says) {
-				t.Errorf("found %q, want %q and %q in\n%s", g, tt.want, tt.says, said)
+			if g := strings.Join(got, ", "); g != tt.want || !strings.Contains(said.String(), tt.says) {
+				t.Errorf("found %q, want %q and %q in\n%s", g, tt.want, tt.says, said.String())
 			}
 		})
 	}

@@ -25,8 +25,8 @@ const nothing = "a-probe-of-guyline-doctor"
 
 // probes is what publishers, workers and operators publish to. Of the subjects below $JS.API. the empty request is refused; the
 // acknowledgement has fewer parts than any that means something.
-func probes() (all []probeOf) {
-	for _, p := range []probeOf{
+func probes() []probeOf {
+	all := []probeOf{
 		{"reports.submitted.probe", "publishers need it"},
 		{"reports.requeued.probe.probe", "hand-backs and replays need it"},
 		{"reports.parked.probe.probe", "parking needs it"},
@@ -34,8 +34,6 @@ func probes() (all []probeOf) {
 		{"reports.audit.probe.probe", "workers cannot explain deaths without it"},
 		{"$KV.reports_ledger.probe.probe", "workers cannot settle reports without it"},
 		{"$KV.reports_turns.probe", "automatic replays need it"},
-	} {
-		all = append(all, p)
 	}
 	for _, name := range stream.Names() {
 		all = append(all,
