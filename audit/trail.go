@@ -26,7 +26,12 @@ var (
 
 // Setup creates the stream, or updates it but for its limits on bytes, messages and age: those belong to whoever set them.
 func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
-	return jsapi.Ensure(ctx, js, jetstream.StreamConfig{
+	return jsapi.Ensure(ctx, js, StreamConfig(replicas))
+}
+
+// StreamConfig is what [Setup] makes of the stream.
+func StreamConfig(replicas int) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
 		Name:        Stream,
 		Description: "Guyline: the audit trail, append only",
 		Subjects:    []string{"reports.audit.>"},
@@ -37,7 +42,7 @@ func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
 		AllowDirect: true,
 		Storage:     jetstream.FileStorage,
 		Replicas:    replicas,
-	})
+	}
 }
 
 // Trail is the audit trail on one server. It is safe for concurrent use.

@@ -208,6 +208,9 @@ func (c Config) Redacted() string {
 	return strings.Join(shown, ",")
 }
 
+// RedactAddress is one of [Config.Servers] fit to be shown.
+func (c Config) RedactAddress(address string) string { return redact(address) }
+
 // Level is the least severe level to log.
 func (c Config) Level() slog.Level {
 	var level slog.Level

@@ -16,13 +16,13 @@ func (c *Consumer) closed(d *delivery) (stream.Parking, bool) {
 	if !c.mayPark(d) {
 		return stream.Parking{}, false
 	}
-	why, ok := c.down.enter(upstreamOf(d), d.Carried.Parking, time.Now())
+	why, ok := c.down.enter(sourceOf(d), d.Carried.Parking, time.Now())
 	return why, !ok
 }
 
 // mayPark reports whether the report can be put aside: it has an upstream, and was not parked for too long already.
 func (c *Consumer) mayPark(d *delivery) bool {
-	if c.cfg.ParkMax == 0 || upstreamOf(d) == dlq.LocalFiles {
+	if c.cfg.ParkMax == 0 || sourceOf(d) == dlq.LocalFiles {
 		return false
 	}
 	p := d.Carried.Parking
@@ -32,7 +32,7 @@ func (c *Consumer) mayPark(d *delivery) bool {
 // aside notes what an attempt has shown of its report's upstream, and reports whether the report is to be parked should it have failed
 // for that: the upstream is down, or this was the last attempt and nobody knows whether another report would fare better.
 func (c *Consumer) aside(d *delivery, n int, err error) bool {
-	upstream, parked := upstreamOf(d), d.Carried.Parking != nil
+	upstream, parked := sourceOf(d), d.Carried.Parking != nil
 	if c.cfg.ParkMax == 0 || upstream == dlq.LocalFiles {
 		return false
 	}
@@ -59,7 +59,7 @@ func (c *Consumer) parkFailed(d *delivery, n int, j judgement) Outcome {
 	if err := c.trail.AppendAsync(e); err != nil {
 		d.log.Warn("failed attempt not recorded", "err", err)
 	}
-	return c.park(d, n-1, stream.Parking{Upstream: upstreamOf(d), Code: j.code, Reason: j.reason})
+	return c.park(d, n-1, stream.Parking{Upstream: sourceOf(d), Code: j.code, Reason: j.reason})
 }
 
 // park is row 7e: it puts the report aside for a while. It holds no worker and no delivery meanwhile. spent is how many
@@ -81,4 +81,4 @@ func (c *Consumer) park(d *delivery, spent int, why stream.Parking) Outcome {
 	return Outcome{Kind: Parked, Key: d.Key, SiteID: d.Event.SiteID, Attempts: spent, Code: why.Code, Reason: why.Reason}
 }
 
-func upstreamOf(d *delivery) string { return dlq.Upstream(d.Event.SourceURI) }
+func sourceOf(d *delivery) string { return dlq.Upstream(d.Event.SourceURI) }

@@ -24,6 +24,10 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if dir := os.Getenv("EMBEDDED_TEST_PUBLISH"); dir != "" {
+		fmt.Fprintln(os.Stdout, bePublisher(dir))
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 

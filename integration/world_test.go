@@ -34,7 +34,8 @@ func succeed(context.Context, report.Event, int) (report.Result, error) { return
 // from the test's goroutine.
 type world struct {
 	testing.TB
-	srv     *natstest.Server
+	srv     *natstest.Server    // nil in a cluster
+	cluster *natstest.Cluster   // nil with one server
 	js      jetstream.JetStream // the test's own connection
 	streams []jetstream.Stream  // the two queues
 	cfg     consumer.Config     // of every worker
@@ -60,6 +61,19 @@ type world struct {
 // depends on it by accident.
 func newWorld(t testing.TB, s script, changes ...func(*consumer.Config)) *world {
 	t.Helper()
+	return makeWorld(&world{TB: t, srv: natstest.Start(t), script: s}, changes)
+}
+
+// newClusterWorld is newWorld with three servers, and three replicas of everything.
+func newClusterWorld(t testing.TB, s script, changes ...func(*consumer.Config)) *world {
+	t.Helper()
+	replicated := func(cfg *consumer.Config) { cfg.Queues.Replicas = 3 }
+	return makeWorld(&world{TB: t, cluster: natstest.StartCluster(t), script: s}, append([]func(*consumer.Config){replicated}, changes...))
+}
+
+func makeWorld(w *world, changes []func(*consumer.Config)) *world {
+	t := w.TB
+	t.Helper()
 	cfg := consumer.DefaultConfig()
 	cfg.Workers = 4
 	cfg.Queues.AckWait = 15 * time.Second
@@ -72,18 +86,16 @@ func newWorld(t testing.TB, s script, changes ...func(*consumer.Config)) *world 
 	for _, change := range changes {
 		change(&cfg)
 	}
-	w := &world{
-		TB: t, srv: natstest.Start(t), cfg: cfg, script: s,
-		runs: map[report.Key]int{}, outcomes: map[report.Key][]consumer.Kind{},
-	}
-	w.js = w.srv.JetStream(t)
+	w.cfg, w.runs, w.outcomes = cfg, map[report.Key]int{}, map[report.Key][]consumer.Kind{}
+	var err error
+	w.js, err = jetstream.New(w.conn())
+	w.must(err)
 	w.must(consumer.Setup(t.Context(), w.js, cfg.Queues))
 	for _, name := range stream.Names() {
 		s, err := w.js.Stream(t.Context(), name)
 		w.must(err)
 		w.streams = append(w.streams, s)
 	}
-	var err error
 	w.ledger, err = keyvalue.OpenLedger(t.Context(), w.js)
 	w.must(err)
 	w.sites, err = keyvalue.OpenSites(t.Context(), w.js)
@@ -97,6 +109,15 @@ func newWorld(t testing.TB, s script, changes ...func(*consumer.Config)) *world 
 		}
 	})
 	return w
+}
+
+// conn is a new connection to the server, or to one of the cluster.
+func (w *world) conn(opts ...nats.Option) *nats.Conn {
+	w.Helper()
+	if w.cluster != nil {
+		return w.cluster.Conn(w, opts...)
+	}
+	return w.srv.Conn(w, opts...)
 }
 
 func (w *world) must(err error) {
@@ -178,7 +199,7 @@ func (w *world) work(changes ...func(*consumer.Config)) *worker {
 		change(&cfg)
 	}
 	out := &worker{}
-	out.nc = w.srv.Conn(w, nats.SetCustomDialer(&out.line),
+	out.nc = w.conn(nats.SetCustomDialer(&out.line),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // headers that the client cannot read
 	js, err := jetstream.New(out.nc)
 	w.must(err)

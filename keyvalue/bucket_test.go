@@ -67,7 +67,8 @@ func TestSetupAgainKeepsSettings(t *testing.T) {
 	if _, err := js.UpdateStream(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
-	want = config() // as the server completed it
+	want = config()         // as the server completed it
+	want.AllowDirect = true // which reads of many entries need
 	if err := keyvalue.Setup(t.Context(), js, 1); err != nil {
 		t.Fatal(err)
 	}

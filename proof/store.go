@@ -32,7 +32,12 @@ var ErrRace = errors.New("another checkpoint was made in the same moment")
 
 // Setup creates the stream, or updates it but for its limits on bytes, messages and age: those belong to whoever set them.
 func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
-	return jsapi.Ensure(ctx, js, jetstream.StreamConfig{
+	return jsapi.Ensure(ctx, js, StreamConfig(replicas))
+}
+
+// StreamConfig is what [Setup] makes of the stream.
+func StreamConfig(replicas int) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
 		Name:        Stream,
 		Description: "Guyline: signed checkpoints of the audit trail and the ledger, append only",
 		Subjects:    []string{noteSubject, leavesSubject},
@@ -43,7 +48,7 @@ func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
 		AllowDirect: true,
 		Storage:     jetstream.FileStorage,
 		Replicas:    replicas,
-	})
+	}
 }
 
 // Log is the trail, the ledger and the letters of one server, as something to be proved. It is safe for concurrent use.

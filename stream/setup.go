@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/guyline/guyline/internal/jsapi"
 	"github.com/guyline/guyline/report"
 )
 
@@ -39,17 +40,22 @@ type Config struct {
 
 // Setup creates both queues and their consumers, or upgrades them to the configuration. It changes
 // AckWait and MaxDeliver of a consumer only while nothing is in work or waiting for a retry, since
-// the server would move the pending delays.
+// the server would move the pending delays. It keeps a consumer's pause: somebody wanted it.
 func Setup(ctx context.Context, js jetstream.JetStream, cfg Config) error {
-	for _, s := range []jetstream.StreamConfig{cfg.reports(), cfg.requeued()} {
-		if _, err := js.CreateOrUpdateStream(ctx, s); err != nil {
-			return fmt.Errorf("set up stream %s: %w", s.Name, err)
+	for _, s := range cfg.Streams() {
+		if err := jsapi.Impose(ctx, js, s); err != nil {
+			return err
 		}
 		if err := cfg.setupConsumer(ctx, js, s.Name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Streams is what [Setup] makes of the two streams, in the order of [Names].
+func (cfg Config) Streams() []jetstream.StreamConfig {
+	return []jetstream.StreamConfig{cfg.reports(), cfg.requeued()}
 }
 
 func (cfg Config) reports() jetstream.StreamConfig {
@@ -84,7 +90,8 @@ func (cfg Config) requeued() jetstream.StreamConfig {
 	}
 }
 
-func (cfg Config) consumer(stream string) jetstream.ConsumerConfig {
+// Consumer is what [Setup] makes of the consumer of a queue.
+func (cfg Config) Consumer(stream string) jetstream.ConsumerConfig {
 	c := jetstream.ConsumerConfig{
 		Durable:       Consumer,
 		AckPolicy:     jetstream.AckExplicitPolicy,
@@ -100,7 +107,7 @@ func (cfg Config) consumer(stream string) jetstream.ConsumerConfig {
 }
 
 func (cfg Config) setupConsumer(ctx context.Context, js jetstream.JetStream, name string) error {
-	want := cfg.consumer(name)
+	want := cfg.Consumer(name)
 	got, err := js.Consumer(ctx, name, Consumer)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
@@ -108,16 +115,65 @@ func (cfg Config) setupConsumer(ctx context.Context, js jetstream.JetStream, nam
 		return fmt.Errorf("set up consumer %s of %s: %w", Consumer, name, err)
 	default:
 		info := got.CachedInfo()
+		if err := changeable(info.Config); err != nil {
+			return fmt.Errorf("set up consumer %s of %s: %w", Consumer, name, err)
+		}
+		want.MaxWaiting, want.PauseUntil, want.Metadata = info.Config.MaxWaiting, info.Config.PauseUntil, info.Config.Metadata
 		drift := cfg.drift(info.Config)
 		if len(drift) > 0 && info.NumAckPending > 0 {
 			return fmt.Errorf("set up consumer %s of %s: %s, and %d reports are in work or waiting for a retry: "+
 				"stop the workers when nothing is, then run setup again", Consumer, name, strings.Join(drift, "; "), info.NumAckPending)
 		}
 	}
-	if _, err := js.CreateOrUpdateConsumer(ctx, name, want); err != nil {
+	if err := applyConsumer(ctx, js, name, want); err != nil {
 		return fmt.Errorf("set up consumer %s of %s: %w", Consumer, name, err)
 	}
 	return nil
+}
+
+// growing is how long a stream may take to get the replicas that its consumer is to have too.
+const growing = 30 * time.Second
+
+// applyConsumer waits while the stream has not got its new replicas yet: an update is answered when it is wanted, not when it is done.
+func applyConsumer(ctx context.Context, js jetstream.JetStream, name string, want jetstream.ConsumerConfig) error {
+	ctx, cancel := context.WithTimeout(ctx, growing)
+	defer cancel()
+	for {
+		_, err := js.CreateOrUpdateConsumer(ctx, name, want)
+		e, ok := errors.AsType[*jetstream.APIError](err)
+		if !ok || e.ErrorCode != 10126 { // consumer config replica count exceeds parent stream (server v2.15.3)
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("the stream has not got its %d replicas after %v: are enough servers running? %w", want.Replicas, growing, err)
+		}
+	}
+}
+
+// changeable returns an error that names what no update can make right (server v2.15.3).
+func changeable(have jetstream.ConsumerConfig) error {
+	var fixed []string
+	for _, c := range []struct {
+		is   bool
+		what string
+	}{
+		{have.DeliverSubject != "", "it pushes"},
+		{have.AckPolicy != jetstream.AckExplicitPolicy, "its ack policy is " + have.AckPolicy.String()},
+		{have.DeliverPolicy != jetstream.DeliverAllPolicy, "it does not deliver all"},
+		{have.ReplayPolicy != jetstream.ReplayInstantPolicy, "it replays at the original pace"},
+		{have.MemoryStorage, "its state is kept in memory"},
+	} {
+		if c.is {
+			fixed = append(fixed, c.what)
+		}
+	}
+	if len(fixed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s, which cannot be changed: delete it when nothing is in work or waiting for a retry (`nats consumer rm`), and run setup again",
+		strings.Join(fixed, ", "))
 }
 
 // drift names the settings on which workers and server must agree and do not.

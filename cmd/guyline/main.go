@@ -128,7 +128,7 @@ func (a *app) command() *cobra.Command {
 	root.AddCommand(
 		a.runCommand(), a.publishCommand(), a.statusCommand(), a.resultsCommand(), a.showCommand(), a.whyCommand(),
 		a.reconcileCommand(), a.reprocessCommand(), a.dlqCommand(),
-		a.sitesCommand(), a.auditCommand(), a.inspectCommand(), a.setupCommand(), a.configCommand(), a.demoCommand(), a.versionCommand(),
+		a.sitesCommand(), a.auditCommand(), a.inspectCommand(), a.setupCommand(), a.doctorCommand(), a.configCommand(), a.demoCommand(), a.versionCommand(),
 		a.extractChildCommand(), a.chaosCommand(),
 	)
 	root.AddCommand(a.chaosParts()...)

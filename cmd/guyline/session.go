@@ -45,32 +45,17 @@ const (
 	setsUp               // as writes, and a given server is set up too
 )
 
-// open connects. Close the session when done.
+// open connects and opens the rooms. Close the session when done.
 func (a *app) open(ctx context.Context, as access) (_ *session, err error) {
-	s := &session{}
+	s, err := a.connect(ctx, as)
+	if err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			s.Close()
 		}
 	}()
-	if servers := a.cfg.Servers(); len(servers) > 0 {
-		if s.nc, err = nats.Connect(strings.Join(servers, ","), a.connOptions()...); err != nil {
-			return nil, fmt.Errorf("connect to %s (GUYLINE_NATS_URL): %w: is the server running, and is the address right?", a.cfg.Redacted(), err)
-		}
-	} else {
-		if s.store, err = embedded.Open(ctx, a.cfg.Embedded(as != reads, as == serves, a.log)); err != nil {
-			if errors.Is(err, embedded.ErrNoStore) {
-				return nil, fmt.Errorf("%w: `guyline run` or `guyline publish` makes one, GUYLINE_DATA_DIR names another", err)
-			}
-			return nil, err
-		}
-		if s.nc, err = s.store.Connect(a.connOptions()...); err != nil {
-			return nil, fmt.Errorf("connect to the store in %s: %w", a.cfg.DataDir, err)
-		}
-	}
-	if s.js, err = jetstream.New(s.nc); err != nil {
-		return nil, err
-	}
 	cfg := a.cfg.Consumer(version).Queues
 	if as == setsUp || as != reads && s.store != nil && !s.store.Remote() {
 		if err := consumer.Setup(ctx, s.js, cfg); err != nil {
@@ -95,6 +80,39 @@ func (a *app) open(ctx context.Context, as access) (_ *session, err error) {
 	return s, nil
 }
 
+// asyncPatience bounds how long an acknowledgement that nobody waits for is remembered: one that is lost would be for ever.
+const asyncPatience = 30 * time.Second
+
+// connect connects, and opens no room: what is there is not known yet. Options come after the usual ones and win.
+func (a *app) connect(ctx context.Context, as access, opts ...nats.Option) (_ *session, err error) {
+	s := &session{}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	opts = append(a.connOptions(), opts...)
+	if servers := a.cfg.Servers(); len(servers) > 0 {
+		if s.nc, err = nats.Connect(strings.Join(servers, ","), opts...); err != nil {
+			return nil, fmt.Errorf("connect to %s (GUYLINE_NATS_URL): %w: is the server running, and is the address right?", a.cfg.Redacted(), err)
+		}
+	} else {
+		if s.store, err = embedded.Open(ctx, a.cfg.Embedded(as != reads, as == serves, a.log)); err != nil {
+			if errors.Is(err, embedded.ErrNoStore) {
+				return nil, fmt.Errorf("%w: `guyline run` or `guyline publish` makes one, GUYLINE_DATA_DIR names another", err)
+			}
+			return nil, err
+		}
+		if s.nc, err = s.store.Connect(opts...); err != nil {
+			return nil, fmt.Errorf("connect to the store in %s: %w", a.cfg.DataDir, err)
+		}
+	}
+	if s.js, err = jetstream.New(s.nc, jetstream.WithPublishAsyncTimeout(asyncPatience)); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // proof is the trail, the ledger and the letters, as something to be proved.
 func (s *session) proof() *proof.Log { return proof.New(s.js, s.ledger, s.letters) }
 
@@ -114,7 +132,8 @@ func (a *app) connOptions() []nats.Option {
 	return []nats.Option{
 		nats.Name("guyline/" + version),
 		nats.Timeout(5 * time.Second),
-		nats.PingInterval(10 * time.Second), // a frozen connection is noticed within half a minute
+		nats.PingInterval(10 * time.Second),   // a frozen connection is noticed within half a minute
+		nats.FlusherTimeout(10 * time.Second), // and holds up nobody who wants to send for longer; by default it is a minute
 		nats.MaxReconnects(-1),
 		nats.ReconnectBufSize(-1),
 		nats.ReconnectWait(250 * time.Millisecond),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/proof"
 	"github.com/guyline/guyline/stream"
 )
@@ -18,7 +19,8 @@ func (a *app) setupCommand() *cobra.Command {
 		Use:   "setup",
 		Short: "Create or upgrade streams, consumers and buckets",
 		Long: "Create or upgrade streams, consumers and buckets. With an embedded store this happens by itself; on a NATS server\n" +
-			"it is needed once, and again after GUYLINE_MAX_ATTEMPTS, GUYLINE_ACK_WAIT, GUYLINE_REPLICAS or the limits have changed.",
+			"it is needed once, and again after GUYLINE_MAX_ATTEMPTS, GUYLINE_ACK_WAIT, GUYLINE_REPLICAS or the limits have changed.\n" +
+			"It ends with exit code 3 if it leaves something that only a person can repair; `guyline doctor` tells more.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.open(cmd.Context(), setsUp)
@@ -26,18 +28,27 @@ func (a *app) setupCommand() *cobra.Command {
 				return err
 			}
 			defer s.Close()
+			left, err := a.unrepaired(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
 			streams := append(stream.Names(), dlq.Stream, audit.Stream, proof.Stream)
 			if a.json {
-				return a.printJSON(map[string]any{"streams": streams, "consumer": stream.Consumer, "buckets": []string{"reports_ledger", "reports_sites", "reports_turns"}, "replicas": a.cfg.Replicas})
+				err = a.printJSON(map[string]any{"streams": streams, "consumer": stream.Consumer, "buckets": keyvalue.Buckets(), "replicas": a.cfg.Replicas})
+			} else {
+				t := newTable(a.stdout)
+				for _, name := range append(streams, keyvalue.Buckets()...) {
+					t.row(name, "ready")
+				}
+				err = t.flush()
 			}
-			t := newTable(a.stdout)
-			for _, name := range streams {
-				t.row(name, "ready")
+			if err != nil || len(left) == 0 {
+				return err
 			}
-			t.row("reports_ledger", "ready")
-			t.row("reports_sites", "ready")
-			t.row("reports_turns", "ready")
-			return t.flush()
+			for _, f := range left {
+				a.say("%s", f)
+			}
+			return errPerson
 		},
 	}
 }

@@ -35,6 +35,7 @@ func scan(ctx context.Context, js jetstream.JetStream, stream, subject string, h
 	for first := uint64(1); first <= end; {
 		cfg := jetstream.OrderedConsumerConfig{
 			FilterSubjects: []string{subject}, HeadersOnly: headersOnly, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first,
+			MaxResetAttempts: 1, // else the client library tries for ever, and does not look at the context (nats.go v1.55.0)
 		}
 		last, done, err := consume(ctx, js, s, cfg, end, yield)
 		if done || err != nil {
@@ -72,7 +73,9 @@ func consume(ctx context.Context, js jetstream.JetStream, s jetstream.Stream, cf
 	defer func() { // else the server keeps it for minutes; nothing depends on the answer
 		_ = js.Conn().Publish(Prefix(js)+"CONSUMER.DELETE."+s.CachedInfo().Config.Name+"."+c.CachedInfo().Name, nil)
 	}()
-	info, err := c.Info(ctx)
+	ask, cancel := context.WithTimeout(ctx, Timeout) // the client library sets none here (nats.go v1.55.0)
+	info, err := c.Info(ask)
+	cancel()
 	if err != nil || info.NumPending == 0 {
 		return 0, true, err
 	}
@@ -83,11 +86,8 @@ func consume(ctx context.Context, js jetstream.JetStream, s jetstream.Stream, cf
 	defer it.Stop()
 	for last = cfg.OptStartSeq - 1; ; {
 		m, err := next(ctx, it)
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-			return last, false, nil
-		}
-		if err != nil {
-			return last, false, err
+		if err != nil { // also of beginning anew when the connection was lost: whether that is worth another try the leader tells
+			return last, false, ctx.Err()
 		}
 		meta, err := m.Metadata()
 		if err != nil {

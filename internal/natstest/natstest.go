@@ -66,6 +66,11 @@ func (s *Server) URL() string {
 // of being buffered. Options given in opts come after these and win.
 func (s *Server) Conn(t testing.TB, opts ...nats.Option) *nats.Conn {
 	t.Helper()
+	return connect(t, s.URL(), opts)
+}
+
+func connect(t testing.TB, address string, opts []nats.Option) *nats.Conn {
+	t.Helper()
 	opts = append([]nats.Option{
 		nats.Name(t.Name()),
 		nats.ReconnectBufSize(-1),
@@ -74,9 +79,9 @@ func (s *Server) Conn(t testing.TB, opts ...nats.Option) *nats.Conn {
 		nats.ReconnectJitter(0, 0),
 		nats.Timeout(patience),
 	}, opts...)
-	nc, err := nats.Connect(s.URL(), opts...)
+	nc, err := nats.Connect(address, opts...)
 	if err != nil {
-		t.Fatalf("natstest: connect to %s: %v", s.URL(), err)
+		t.Fatalf("natstest: connect to %s: %v", address, err)
 	}
 	t.Cleanup(nc.Close)
 	return nc
