@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/guyline/guyline/report"
-	"github.com/guyline/guyline/stream"
 )
 
 // Down is an upstream that is taken to be down, as its parked reports tell.
@@ -27,8 +26,8 @@ func (f *Finder) down(ctx context.Context) (down []Down, err error) {
 			return nil, err
 		}
 		p := m.Carried.Parking
-		if p == nil {
-			p = &stream.Parking{Since: m.PublishedAt}
+		if p == nil { // not parked by a worker for an upstream
+			continue
 		}
 		d := of[p.Upstream]
 		if d == nil {
