@@ -20,7 +20,7 @@ func TestScanEndsWithItsContext(t *testing.T) {
 	srv := natstest.Start(t)
 	js := srv.JetStream(t)
 	fill(t, js)
-	publishMany(t, js, 5000, "s.a")
+	publishMany(t, js, 3000, "s.a")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	began, ended := make(chan struct{}), make(chan error, 1)
