@@ -46,7 +46,17 @@ func (w *world) attempted(subject string) *atomic.Int64 {
 // awaitPause waits until a worker has paused its intake and no pull of it is open any more.
 func (w *world) awaitPause(k *worker) {
 	w.Helper()
-	natstest.Eventually(w, "intake to pause", func() bool { return k.gate.isShut() && w.pulling() == 0 })
+	natstest.Eventually(w, "intake to pause", func() bool { return k.gate.isShut() && k.pullsNothing() })
+}
+
+// pullsNothing reports whether every slot that has no report in hand is free: a pull owns one, also while it is on its way.
+func (k *worker) pullsNothing() bool {
+	free := int64(k.cfg.Workers - len(k.hand.all()))
+	if !k.slots.TryAcquire(free) {
+		return false
+	}
+	k.slots.Release(free)
+	return true
 }
 
 // pulling counts the open pulls of workers; -1 if the server does not say.

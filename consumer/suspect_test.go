@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/internal/invariant"
@@ -43,7 +44,9 @@ func TestWorkerKiller(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	w = newWorld(t, quick(), script{"A": {first, succeed}, "B": {first, succeed}, "C": {first, succeed}})
+	cfg := quick()
+	cfg.Queues.AckWait = 4 * time.Second // a heartbeat that a busy machine delays would charge somebody, too
+	w = newWorld(t, cfg, script{"A": {first, succeed}, "B": {first, succeed}, "C": {first, succeed}})
 	var kills atomic.Int64
 	w.script["K"] = times(4, func(ctx context.Context) (report.Result, error) {
 		if kills.Add(1) > 1 {
