@@ -106,9 +106,9 @@ func (o *outages) add(upstream string) *outage {
 	return u
 }
 
-// aside is how long to park a report that was parked first so long ago: half that time, and between one and two times as long so that
+// parkDelay is how long to park a report that was parked first so long ago: half that time, and between one and two times as long so that
 // they do not all come back at once. Schedules count in seconds.
-func aside(since time.Duration, b report.Backoff, random func() float64) time.Duration {
+func parkDelay(since time.Duration, b report.Backoff, random func() float64) time.Duration {
 	d := min(max(since/2, b.Base, time.Second), max(b.Max, time.Second))
 	return d + time.Duration(random()*float64(d))
 }

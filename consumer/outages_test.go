@@ -142,13 +142,13 @@ func TestOutagesAreBounded(t *testing.T) {
 	}
 }
 
-func TestAside(t *testing.T) {
+func TestParkDelay(t *testing.T) {
 	t.Parallel()
 	b := report.Backoff{Base: 400 * time.Millisecond, Max: 5 * time.Minute}
 	for _, tt := range []struct{ since, least time.Duration }{
 		{-time.Hour, time.Second}, {0, time.Second}, {time.Minute, 30 * time.Second}, {24 * time.Hour, 5 * time.Minute},
 	} {
-		least, most := aside(tt.since, b, func() float64 { return 0 }), aside(tt.since, b, func() float64 { return 1 })
+		least, most := parkDelay(tt.since, b, func() float64 { return 0 }), parkDelay(tt.since, b, func() float64 { return 1 })
 		if least != tt.least || most != 2*tt.least {
 			t.Errorf("parked since %v: %v to %v, want %v and twice as much", tt.since, least, most, tt.least)
 		}

@@ -59,6 +59,7 @@ func (c *Consumer) parkFailed(d *delivery, n int, j judgement) Outcome {
 	if err := c.trail.AppendAsync(e); err != nil {
 		d.log.Warn("failed attempt not recorded", "err", err)
 	}
+	d.Carried.FirstFailedAt = earlier(e.Time, d.Carried.FirstFailedAt)
 	return c.park(d, n-1, stream.Parking{Upstream: sourceOf(d), Code: j.code, Reason: j.reason})
 }
 
@@ -72,8 +73,7 @@ func (c *Consumer) park(d *delivery, spent int, why stream.Parking) Outcome {
 		why.Since = p.Since
 	}
 	carried.PublishedAt, carried.StandsFor, carried.Attempts, carried.Parking = d.PublishedAt, d.Identity, spent, &why
-	carried.FirstFailedAt = earlier(now, carried.FirstFailedAt)
-	delay := aside(now.Sub(why.Since), c.cfg.Backoff, rand.Float64)
+	delay := parkDelay(now.Sub(why.Since), c.cfg.Backoff, rand.Float64)
 	if !c.putBack(d, carried, now.Add(delay)) {
 		return c.leave(d)
 	}

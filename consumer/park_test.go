@@ -1,0 +1,82 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/guyline/guyline/internal/invariant"
+	"github.com/guyline/guyline/internal/natstest"
+	"github.com/guyline/guyline/report"
+	"github.com/guyline/guyline/stream"
+)
+
+func refuse(context.Context) (report.Result, error) {
+	return nil, report.Hold(report.CodeUnauthorized, errors.New("login failed"))
+}
+
+// The process dies between the parked copy and the ack, before it comes back and again when it does. The report lands or dies
+// once, whatever becomes of copy and original.
+func TestDeathDuringTheParking(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		script []run
+		want   invariant.Tally
+	}{
+		"lands": {[]run{refuse, refuse, succeed}, invariant.Tally{Done: 1}},
+		"dies":  {[]run{refuse, refuse, poison}, invariant.Tally{Dead: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := quick()
+			cfg.ParkMax, cfg.Workers = time.Hour, 1 // copy and original one after the other
+			w := newWorld(t, cfg, script{"A": tt.script})
+			w.publish("A")
+			w.startDying(2, "7d copied")
+			if got := w.ran("A"); got != 2 {
+				t.Fatalf("the handler ran %d times before the last worker, want 2", got)
+			}
+			w.start()
+			natstest.Eventually(t, "nothing to be stored", func() bool {
+				left := uint64(0)
+				for _, q := range stream.Names() {
+					s, err := w.queues().State(context.Background(), q)
+					if err != nil {
+						return false
+					}
+					left += s.Stored
+				}
+				return left == 0
+			})
+			w.check(tt.want)
+			if got := w.ran("A"); got != 3 {
+				t.Errorf("the handler ran %d times, want 3", got)
+			}
+		})
+	}
+}
+
+// A report that was put aside untried has not failed; the one that has found its upstream down has.
+func TestParkedUntried(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.ParkMax, cfg.Workers = time.Hour, 1
+	cfg.Backoff = report.Backoff{Base: time.Minute, Max: time.Minute} // nobody probes
+	w := newWorld(t, cfg, script{"A": {refuse}})
+	w.publish("A")
+	w.start()
+	w.await("A", Parked)
+	w.publish("B")
+	w.await("B", Parked)
+	for site, failed := range map[string]bool{"A": true, "B": false} {
+		c, err := w.queues().Copy(t.Context(), report.NewToken(site), report.NewKey(site, uri(site)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := c.Carried; p.FirstFailedAt.IsZero() == failed || p.Attempts != 0 || p.Parking == nil || p.Parking.Code != report.CodeUnauthorized {
+			t.Errorf("%s carries %+v, %+v", site, p, p.Parking)
+		}
+	}
+	w.check(invariant.Tally{Waiting: 2})
+}
