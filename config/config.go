@@ -50,7 +50,7 @@ type Config struct {
 	MaxAckPending int           `envconfig:"MAX_ACK_PENDING" default:"20000" allowed:"above WORKERS" desc:"reports in work or waiting for a retry, per queue; beyond it fresh ones wait"`
 	QueueBytes    Bytes         `envconfig:"QUEUE_BYTES" default:"8GiB" allowed:"1MiB or more" desc:"the most that the publishers' queue holds; beyond it publishers are refused"`
 	Sweep         time.Duration `envconfig:"SWEEP" default:"30s" allowed:"100ms or more" desc:"how often to look for reports that the server will never deliver again"`
-	ParkMax       time.Duration `envconfig:"PARK_MAX" default:"24h" allowed:"0 or more" desc:"how long a report may be put aside in all while its upstream is down, spending no attempt; 0: never"`
+	ParkMax       time.Duration `envconfig:"PARK_MAX" default:"24h" allowed:"0s or more, like 24h" desc:"how long a report may be put aside in all while its upstream is down, spending no attempt; 0: never"`
 	ReplayMax     int           `envconfig:"REPLAY_MAX" default:"5" allowed:"1 to 1000" desc:"how often one report may be replayed; beyond it its letter is quarantined"`
 	DueWarn       time.Duration `envconfig:"DUE_WARN" default:"24h" allowed:"0 to 8760h; 0: never" desc:"status and log lines warn of a dead letter whose report is due within so long"`
 	ReplayEvery   time.Duration `envconfig:"REPLAY_EVERY" default:"1h" allowed:"0, or 1m to 24h" desc:"how often one of the workers replays dead letters by itself; those of an upstream that answers again within a minute; 0: neither"`
