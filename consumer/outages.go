@@ -8,19 +8,15 @@ import (
 	"github.com/guyline/guyline/stream"
 )
 
-const (
-	// failuresInARow of one upstream, over all reports of this process, make it count as down.
-	failuresInARow = 3
-	// upstreamsKnown bounds how many upstreams are remembered: strangers choose them.
-	upstreamsKnown = 1000
-)
+// failuresInARow of one upstream, over all reports of this process, make it count as down.
+const failuresInARow = 3
 
 // outages is what this process has seen of each upstream (scheme://host): a breaker for each. An upstream is down after a hold or after
 // a few outages in a row, and up again after any other answer. While it is down one report at a time probes it, after a pause.
 // Processes share what they know through the parked reports themselves, which say what is down.
 type outages struct {
 	mu sync.Mutex
-	of map[string]*outage
+	of hosts[outage]
 }
 
 type outage struct {
@@ -38,7 +34,7 @@ func (o *outages) enter(upstream string, parked *stream.Parking, now time.Time) 
 	defer o.mu.Unlock()
 	u := o.of[upstream]
 	if u == nil && parked != nil {
-		if u = o.add(upstream); u != nil {
+		if u = o.find(upstream); u != nil {
 			u.since, u.probeAt, u.why = now, now, *parked
 		}
 	}
@@ -58,11 +54,9 @@ func (o *outages) enter(upstream string, parked *stream.Parking, now time.Time) 
 func (o *outages) leave(upstream string, fault *report.Error, cut, parked bool, b report.Backoff, now time.Time) (down, news bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	u := o.of[upstream]
+	u := o.find(upstream)
 	if u == nil {
-		if u = o.add(upstream); u == nil {
-			return false, false
-		}
+		return false, false
 	}
 	u.probing = false
 	was := !u.since.IsZero()
@@ -85,24 +79,9 @@ func (o *outages) leave(upstream string, fault *report.Error, cut, parked bool, 
 	return true, !was
 }
 
-// add remembers an upstream, in place of one that is up if there are too many. It returns nil if all are down.
-func (o *outages) add(upstream string) *outage {
-	if o.of == nil {
-		o.of = map[string]*outage{}
-	}
-	if len(o.of) >= upstreamsKnown {
-		for name, u := range o.of {
-			if u.since.IsZero() {
-				delete(o.of, name)
-				break
-			}
-		}
-	}
-	if len(o.of) >= upstreamsKnown {
-		return nil
-	}
-	u := &outage{}
-	o.of[upstream] = u
+// find is the upstream, remembered from now on. What is down is not forgotten for what is up; nil if nothing else is remembered.
+func (o *outages) find(upstream string) *outage {
+	u, _ := o.of.find(upstream, func(u *outage) bool { return u.since.IsZero() })
 	return u
 }
 

@@ -125,19 +125,19 @@ func TestOutagesAreBounded(t *testing.T) {
 	var o outages
 	now := time.Now()
 	o.leave("https://down", login, false, false, quick().Backoff, now)
-	for n := range 2 * upstreamsKnown {
+	for n := range 2 * knownHosts {
 		o.leave(fmt.Sprintf("https://%d", n), nil, false, false, quick().Backoff, now)
 	}
-	if len(o.of) > upstreamsKnown {
+	if len(o.of) > knownHosts {
 		t.Errorf("%d upstreams are remembered", len(o.of))
 	}
 	if _, ok := o.enter("https://down", nil, now); ok {
 		t.Error("what is down was forgotten")
 	}
-	for n := range 2 * upstreamsKnown {
+	for n := range 2 * knownHosts {
 		o.leave(fmt.Sprintf("https://%d", n), login, false, false, quick().Backoff, now)
 	}
-	if down, _ := o.leave("https://one-more", login, false, false, quick().Backoff, now); down || len(o.of) > upstreamsKnown {
+	if down, _ := o.leave("https://one-more", login, false, false, quick().Backoff, now); down || len(o.of) > knownHosts {
 		t.Errorf("one more: down %v, %d remembered", down, len(o.of))
 	}
 }

@@ -8,14 +8,11 @@ import (
 	"github.com/guyline/guyline/report"
 )
 
-// knownUpstreams bounds how many upstreams a worker remembers: publishers choose the hosts. The letters of others wait for the
+// upstreams is what this process has seen of the upstreams since it started. The letters of those that it does not remember wait for the
 // schedule.
-const knownUpstreams = 1000
-
-// upstreams is what this process has seen of the upstreams since it started.
 type upstreams struct {
 	mu    sync.Mutex
-	known map[string]*upstream
+	known hosts[upstream]
 }
 
 type upstream struct {
@@ -70,25 +67,10 @@ func (u *upstreams) well(name string) bool {
 // remember finds an upstream, or adds it as one that fails. If there are too many, one that fails takes the place of one of which
 // nothing is to be remembered; there may be none.
 func (u *upstreams) remember(name string, replace bool) *upstream {
-	if up := u.known[name]; up != nil {
-		return up
+	up, added := u.known.find(name, func(other *upstream) bool { return replace && !other.failing && other.answers.IsZero() })
+	if added {
+		up.failing = true
 	}
-	if len(u.known) >= knownUpstreams && replace {
-		for other, up := range u.known {
-			if !up.failing && up.answers.IsZero() {
-				delete(u.known, other)
-				break
-			}
-		}
-	}
-	if len(u.known) >= knownUpstreams {
-		return nil
-	}
-	if u.known == nil {
-		u.known = map[string]*upstream{}
-	}
-	up := &upstream{failing: true}
-	u.known[name] = up
 	return up
 }
 

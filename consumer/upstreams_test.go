@@ -77,19 +77,19 @@ func TestNothingIsNotedWithoutReplays(t *testing.T) {
 func TestUpstreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	var u upstreams
-	for i := range 2 * knownUpstreams {
+	for i := range 2 * knownHosts {
 		name := fmt.Sprintf("https://%d.example", i)
 		u.answered(name)
 		u.settle(name, u.due()[name])
 	}
-	if len(u.known) != knownUpstreams || len(u.due()) != 0 {
-		t.Fatalf("%d are remembered and %d are due, want %d and none: one more would be seen for the first time each time", len(u.known), len(u.due()), knownUpstreams)
+	if len(u.known) != knownHosts || len(u.due()) != 0 {
+		t.Fatalf("%d are remembered and %d are due, want %d and none: one more would be seen for the first time each time", len(u.known), len(u.due()), knownHosts)
 	}
-	for i := range 2 * knownUpstreams {
+	for i := range 2 * knownHosts {
 		u.failed(fmt.Sprintf("sftp://%d.example", i))
 	}
-	if len(u.known) != knownUpstreams {
-		t.Errorf("%d are remembered, want %d", len(u.known), knownUpstreams)
+	if len(u.known) != knownHosts {
+		t.Errorf("%d are remembered, want %d", len(u.known), knownHosts)
 	}
 	u.answered("sftp://5.example")
 	u.answered("https://5.example")
