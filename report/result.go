@@ -28,10 +28,23 @@ func (r Result) Check() error {
 	if len(r) > MaxResult {
 		return Poison(CodeResultTooLarge, fmt.Errorf("the result has %d bytes, at most %d are allowed", len(r), MaxResult))
 	}
-	if r != nil && (!json.Valid(r) || bytes.TrimLeft(r, " \t\r\n")[0] != '{') {
+	if r == nil {
+		return nil
+	}
+	if ok, _ := valid(r); !ok || bytes.TrimLeft(r, " \t\r\n")[0] != '{' {
 		return Poison(CodeInvalidResult, fmt.Errorf("the result is not a JSON object: %.40q", []byte(r)))
 	}
 	return nil
+}
+
+// AppendTo adds the object to b as json.Marshal writes it: without space between tokens, and with <, >, & and the line separators
+// of Unicode escaped. A nil result is written as {}.
+func (r Result) AppendTo(b []byte) ([]byte, error) {
+	if ok, compact := valid(r); ok && compact && !bytes.ContainsAny(r, "<>&\u2028\u2029") {
+		return append(b, r...), nil
+	}
+	written, err := json.Marshal(r)
+	return append(b, written...), err
 }
 
 // MarshalJSON writes the object as it is.
