@@ -80,3 +80,28 @@ func BenchmarkResultCheck(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkLine(b *testing.B) {
+	for name, s := range map[string]string{"host": "https://portal.example.com", "other-letters": "S\u00e3o Paulo, torre 12"} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				report.Line(s, report.MaxHeaderValue)
+			}
+		})
+	}
+}
+
+func BenchmarkClean(b *testing.B) {
+	for name, s := range map[string]string{
+		"no-URI":   "exhausted 4 attempts: the file ends in the middle of page 12",
+		"with-URI": "Get \"https://u:p@portal.example.com/r/twr8842_q2.pdf?sig=x\": context deadline exceeded",
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				report.Clean(s)
+			}
+		})
+	}
+}
