@@ -1,6 +1,7 @@
 package keyvalue
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"testing"
@@ -119,6 +120,19 @@ func FuzzReadEntry(f *testing.F) {
 	}
 	golden, _ := typicalEntry().encode()
 	f.Add(golden)
+	e := typicalEntry()
+	e.State, e.Replaces, e.Actor, e.Reason, e.ReopenedAt = Reopened, 7, "ann", "corrected", e.Time
+	for _, result := range []string{``, `{}`, `[1]`, `{"a":{"b":1,"attempts":2}}`, `{"a":"\",\"attempts\":"}`, `{"a":"é"}`} {
+		e.Result = report.Result(result)
+		golden, _ = e.encode()
+		f.Add(golden)
+		f.Add(bytes.ReplaceAll(golden, []byte(`"result":{`), []byte(`"result": {`)))
+		f.Add(bytes.ReplaceAll(golden, []byte(`,"attempts"`), []byte(` ,"attempts"`)))
+		f.Add(bytes.ReplaceAll(golden, []byte(`:1,`), []byte(`:01,`)))
+		f.Add(bytes.ReplaceAll(golden, []byte(`ann`), []byte("an\n")))
+		f.Add(bytes.ReplaceAll(golden, []byte(`456789Z`), []byte("456789+02:00")))
+		f.Add(append(golden, ' '))
+	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		if len(value) == 0 {
 			return

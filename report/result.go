@@ -40,11 +40,21 @@ func (r Result) Check() error {
 // AppendTo adds the object to b as json.Marshal writes it: without space between tokens, and with <, >, & and the line separators
 // of Unicode escaped. A nil result is written as {}.
 func (r Result) AppendTo(b []byte) ([]byte, error) {
-	if ok, compact := valid(r); ok && compact && !bytes.ContainsAny(r, "<>&\u2028\u2029") {
+	if ok, compact := valid(r); ok && compact && !escapable(r) {
 		return append(b, r...), nil
 	}
 	written, err := json.Marshal(r)
 	return append(b, written...), err
+}
+
+// escapable reports whether there may be a character that json.Marshal escapes in valid JSON; 0xE2 begins the line separators.
+func escapable(text []byte) bool {
+	for _, c := range []byte("<>&\xe2") {
+		if bytes.IndexByte(text, c) >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // MarshalJSON writes the object as it is.
