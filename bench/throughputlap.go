@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
@@ -23,6 +24,8 @@ type lap struct {
 	cfg     ThroughputConfig
 	design  Design
 	how     design
+	rep     int // 0: its counts alone are wanted
+	every   int // each so manieth message is a duplicate; 0: none
 	reports int // messages published
 	unique  int // different reports among them
 	place   *Place
@@ -41,11 +44,12 @@ type lap struct {
 	memoryErr      error
 }
 
-// lap runs one design. With every > 0 each so manieth message is a duplicate of an earlier one.
-func (c ThroughputConfig) lap(ctx context.Context, d Design, reports, every int) (_ *lap, err error) {
-	l := &lap{cfg: c, design: d, how: designs[d], reports: reports, unique: reports, all: make(chan struct{})}
-	if every > 0 {
-		l.unique -= reports / every
+// lap runs one design. In repetition 0 the backlog is a short one, in which every fourth message is a duplicate.
+func (c ThroughputConfig) lap(ctx context.Context, d Design, rep int) (_ *lap, err error) {
+	l := &lap{cfg: c, design: d, how: designs[d], rep: rep, reports: c.Reports, unique: c.Reports, all: make(chan struct{})}
+	if rep == 0 {
+		l.reports, l.every = min(c.Reports, checked), 4
+		l.unique = l.reports - l.reports/l.every
 	}
 	if l.place, err = Open(ctx, c.Place); err != nil {
 		return nil, err
@@ -65,9 +69,9 @@ func (c ThroughputConfig) lap(ctx context.Context, d Design, reports, every int)
 		return nil, err
 	}
 	if c.Place.Mode == Given { // else the store goes as a whole
-		defer func() { err = errors.Join(err, mine.leave(context.WithoutCancel(ctx), uint64(reports))) }()
+		defer func() { err = errors.Join(err, mine.leave(context.WithoutCancel(ctx), uint64(l.reports))) }()
 	}
-	if err := l.publish(ctx, every); err != nil {
+	if err := l.publish(ctx); err != nil {
 		return nil, fmt.Errorf("publish the backlog: %w", err)
 	}
 	if err := l.run(ctx); err != nil {
@@ -77,12 +81,19 @@ func (c ThroughputConfig) lap(ctx context.Context, d Design, reports, every int)
 }
 
 // run has the design work and measures it: from its first pull until the server says that nothing is waiting or in work.
-func (l *lap) run(ctx context.Context) error {
+func (l *lap) run(ctx context.Context) (failed error) {
 	ctx, l.fail = context.WithCancelCause(ctx)
 	defer l.fail(nil)
 	work, err := l.how.open(ctx, l)
 	if err != nil {
 		return err
+	}
+	if l.cfg.Profile != "" && l.rep > 0 {
+		stop, err := l.place.Profile(ctx, filepath.Join(l.cfg.Profile, fmt.Sprintf("%s-%d", l.design, l.rep)))
+		if err != nil {
+			return err
+		}
+		defer func() { failed = errors.Join(failed, stop()) }()
 	}
 	debug.FreeOSMemory() // collects garbage, too: a lap does not pay for the one before it
 	l.memoryErr = l.place.ResetPeak()
@@ -215,7 +226,7 @@ var (
 )
 
 // publish fills the queue.
-func (l *lap) publish(ctx context.Context, every int) error {
+func (l *lap) publish(ctx context.Context) error {
 	var failed atomic.Pointer[error]
 	js, err := jetstream.New(l.js.Conn(), jetstream.WithPublishAsyncMaxPending(4096),
 		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, _ *nats.Msg, err error) { failed.CompareAndSwap(nil, &err) }))
@@ -223,7 +234,7 @@ func (l *lap) publish(ctx context.Context, every int) error {
 		return err
 	}
 	for i := range l.reports {
-		m := backlog(i, every)
+		m := backlog(i, l.every)
 		if l.how.limits {
 			m.Subject = limitsPrefix + m.Subject[len(submittedPrefix):]
 		}

@@ -16,7 +16,7 @@ import (
 
 func (a *app) benchCommand() *cobra.Command {
 	var (
-		server, sync           string
+		server, sync, profile  string
 		designs                []string
 		reports, reps, workers int
 	)
@@ -44,7 +44,7 @@ func (a *app) benchCommand() *cobra.Command {
 					cfg.Designs = append(cfg.Designs, bench.Design(d))
 				}
 			}
-			cfg.Reps, cfg.Workers = reps, workers
+			cfg.Reps, cfg.Workers, cfg.Profile = reps, workers, profile
 			if err := cfg.Validate(); err != nil {
 				return usageError{err}
 			}
@@ -58,6 +58,7 @@ func (a *app) benchCommand() *cobra.Command {
 	f.IntVar(&reps, "reps", usual.Reps, "repetitions, each of which runs every design once")
 	f.IntVar(&workers, "workers", usual.Workers, "of guyline, as GUYLINE_WORKERS")
 	f.StringSliceVar(&designs, "designs", nil, "only these, separated by commas: "+benchNames(usual.Designs)+"\n(default all; with --sync always "+benchNames(synced.Designs)+")")
+	f.StringVar(&profile, "profile", "", "a directory for profiles of each lap: DESIGN-REPETITION.pprof of this process and DESIGN-REPETITION-server.pprof; they cost a little")
 	return cmd
 }
 
