@@ -100,8 +100,8 @@ func (a *app) bench(ctx context.Context, cfg bench.ThroughputConfig) error {
 	case a.json:
 		return a.printJSON(r)
 	}
-	for _, print := range []func(*bench.ThroughputResult) error{a.printBenchSettings, a.printBenchDesigns, a.printBenchRatios, a.printBenchGoals} {
-		if err := print(r); err != nil {
+	for _, show := range []func(*bench.ThroughputResult) error{a.printBenchSettings, a.printBenchDesigns, a.printBenchRatios, a.printBenchGoals} {
+		if err := show(r); err != nil {
 			return err
 		}
 	}
