@@ -131,16 +131,16 @@ func (l *lap) awaitEmpty(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-l.all:
 		case <-look.C:
-			if now := l.settled.Load(); now == last {
+			now := l.settled.Load()
+			if now == last {
 				return fmt.Errorf("%d of %d reports are settled, and none in the last %v", now, l.reports, stuck)
-			} else {
-				last = now
 			}
+			last = now
 			continue
 		}
 		break
 	}
-	again := time.NewTicker(time.Millisecond)
+	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
 	for deadline := time.Now().Add(stuck); ; {
 		empty, err := l.empty(ctx)

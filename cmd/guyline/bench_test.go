@@ -44,21 +44,37 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// A bench that is stopped leaves neither a server nor its store.
+// A bench that is stopped leaves neither a server nor its store, and on a given server no stream.
 func TestBenchStopped(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
-	temp := t.TempDir()
-	s.env = []string{"TMPDIR=" + temp}
-	p := s.background(t, "bench", "--n", "100000", "--designs", "raw,naive")
-	natstest.Eventually(t, "the check to be over", func() bool { return strings.Contains(p.stderr.String(), `"msg":"checked"`) })
-	e := p.stop(syscall.SIGINT)
-	lines := strings.Split(strings.TrimSpace(e.stderr), "\n")
-	if last := lines[len(lines)-1]; e.code != exitFailed || last != "guyline: stopped before everything was measured" || e.stdout != "" {
-		t.Errorf("exit %d\n%s%s", e.code, e.stdout, e.stderr)
-	}
-	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+	given := natstest.Start(t)
+	for _, server := range []string{"separate", "embedded", "given"} {
+		t.Run(server, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			temp := t.TempDir()
+			s.env = []string{"TMPDIR=" + temp, "GUYLINE_NATS_URL=" + given.URL()}
+			p := s.background(t, "bench", "--n", "100000", "--designs", "naive", "--server", server)
+			natstest.Eventually(t, "the check to be over", func() bool { return strings.Contains(p.stderr.String(), `"msg":"checked"`) })
+			e := p.stop(syscall.SIGINT)
+			lines := strings.Split(strings.TrimSpace(e.stderr), "\n")
+			if last := lines[len(lines)-1]; e.code != exitFailed || last != "guyline: stopped before everything was measured" || e.stdout != "" {
+				t.Errorf("exit %d\n%s%s", e.code, e.stdout, e.stderr)
+			}
+			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+			if server != "given" {
+				return
+			}
+			names := given.JetStream(t).StreamNames(t.Context())
+			for name := range names.Name() {
+				t.Errorf("stream %s is left behind", name)
+			}
+			if err := names.Err(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
