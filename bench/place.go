@@ -102,7 +102,9 @@ func (c Config) Validate() error {
 
 // Connect returns a new connection, in process if the server is. The caller closes it.
 func (p *Place) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	opts = append([]nats.Option{nats.Name("guyline-bench"), nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectBufSize(-1)}, opts...)
+	opts = append([]nats.Option{
+		nats.Name("guyline-bench"), nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectBufSize(-1),
+	}, opts...)
 	switch p.cfg.Mode {
 	case Embedded:
 		return p.store.Connect(opts...)
