@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
@@ -29,6 +30,7 @@ type lap struct {
 	reports int // messages published
 	unique  int // different reports among them
 	place   *Place
+	claim   *claim
 	js      jetstream.JetStream
 	server  string // its version
 
@@ -51,33 +53,72 @@ func (c ThroughputConfig) lap(ctx context.Context, d Design, rep int) (_ *lap, e
 		l.reports, l.every = min(c.Reports, checked), 4
 		l.unique = l.reports - l.reports/l.every
 	}
-	if l.place, err = Open(ctx, c.Place); err != nil {
+	if c.Place.Mode == Given {
+		return l, l.on(ctx, c.Place, l.prepare, l.run, l.check)
+	}
+	if l.cfg.Place.Dir, err = os.MkdirTemp("", "guyline-bench-"); err != nil {
 		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(l.cfg.Place.Dir)) }()
+	if c.Place.Sync == Interval {
+		return l, l.on(ctx, l.cfg.Place, l.prepare, l.run, l.check)
+	}
+	lazy := l.cfg.Place // what is not measured need not be synced write by write
+	lazy.Sync = Interval
+	if err := l.on(ctx, lazy, l.prepare, l.rest); err != nil {
+		return nil, err
+	}
+	return l, l.on(ctx, l.cfg.Place, l.run, l.check)
+}
+
+// on takes steps on a server, until one fails.
+func (l *lap) on(ctx context.Context, place Config, steps ...func(context.Context) error) (err error) {
+	if l.place, err = Open(ctx, place); err != nil {
+		return err
 	}
 	defer func() { err = errors.Join(err, l.place.Close()) }()
 	nc, err := l.place.Connect()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer nc.Close()
 	l.server = nc.ConnectedServerVersion()
 	if l.js, err = jetstream.New(nc, jetstream.WithPublishAsyncTimeout(30*time.Second)); err != nil { // as the product's commands do
-		return nil, err
+		return err
 	}
-	mine, err := stake(ctx, l.js, c.consumerConfig().Queues)
-	if err != nil {
-		return nil, err
+	if place.Mode == Given { // else the store goes as a whole
+		defer func() {
+			if l.claim != nil {
+				err = errors.Join(err, l.claim.leave(context.WithoutCancel(ctx), uint64(l.reports)))
+			}
+		}()
 	}
-	if c.Place.Mode == Given { // else the store goes as a whole
-		defer func() { err = errors.Join(err, mine.leave(context.WithoutCancel(ctx), uint64(l.reports))) }()
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare makes the streams and fills the queue.
+func (l *lap) prepare(ctx context.Context) (err error) {
+	if l.claim, err = stake(ctx, l.js, l.cfg.consumerConfig().Queues); err != nil {
+		return err
 	}
 	if err := l.publish(ctx); err != nil {
-		return nil, fmt.Errorf("publish the backlog: %w", err)
+		return fmt.Errorf("publish the backlog: %w", err)
 	}
-	if err := l.run(ctx); err != nil {
-		return nil, err
+	return nil
+}
+
+// rest ends a separate server in good order, so that it has nothing to recover when it starts again.
+func (l *lap) rest(context.Context) error {
+	if l.cfg.Place.Mode != Separate {
+		return nil // closing an embedded one does
 	}
-	return l, l.check(ctx)
+	l.js.Conn().Close()
+	return l.place.Stop()
 }
 
 // run has the design work and measures it: from its first pull until the server says that nothing is waiting or in work.
