@@ -58,6 +58,7 @@ func (a *app) benchCommand() *cobra.Command {
 	f.IntVar(&reps, "reps", usual.Reps, "repetitions, each of which runs every design once")
 	f.IntVar(&workers, "workers", usual.Workers, "of guyline, as GUYLINE_WORKERS")
 	f.StringSliceVar(&designs, "designs", nil, "only these, separated by commas: "+benchNames(usual.Designs)+"\n(default all; with --sync always "+benchNames(synced.Designs)+")")
+	cmd.AddCommand(a.benchLatencyCommand())
 	return cmd
 }
 
@@ -181,13 +182,15 @@ func (a *app) printBenchRatios(r *bench.ThroughputResult) error {
 	return nil
 }
 
-func (a *app) printBenchGoals(r *bench.ThroughputResult) error {
-	if len(r.Goals) == 0 {
+func (a *app) printBenchGoals(r *bench.ThroughputResult) error { return a.printGoals(r.Goals) }
+
+func (a *app) printGoals(goals []bench.Goal) error {
+	if len(goals) == 0 {
 		return nil
 	}
 	fmt.Fprintln(a.stdout)
 	t := newTable(a.stdout, "GOAL", "OF GUYLINE", "REACHED", "ACCEPT", "WORLD-CLASS", "VERDICT")
-	for _, g := range r.Goals {
+	for _, g := range goals {
 		sign := ">="
 		if g.AtMost {
 			sign = "<="
