@@ -339,4 +339,3 @@ func children(pid int) (pids []int) {
 	}
 	return pids
 }
-

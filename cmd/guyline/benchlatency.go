@@ -212,7 +212,9 @@ func (a *app) benchWorker(ctx context.Context) error {
 			once.Do(func() { step(bench.StepDone) })
 		}
 	}
-	nothing := func(context.Context, report.Event) (report.Result, error) { return report.NewResult(map[string]any{"pages": 0}) }
+	nothing := func(context.Context, report.Event) (report.Result, error) {
+		return report.NewResult(map[string]any{"pages": 0})
+	}
 	c, err := consumer.Open(ctx, s.js, nothing, cfg, a.log)
 	if err != nil {
 		return err
