@@ -19,9 +19,9 @@ import (
 type bed struct {
 	cfg       consumer.Config
 	place     *Place
-	embedded  bool
-	mine      *claim
-	given     bool
+	mine      *claim // of a given server: what is to be deleted again
+	dir       string // for the worker's log
+	inflight  string // as consumer.Config.InFlight
 	worker    jetstream.JetStream
 	publisher jetstream.JetStream
 	published int // reports, all different
@@ -29,7 +29,7 @@ type bed struct {
 
 // openBed opens a fresh one with room for so many outstanding reports. Close it when done.
 func (c LatencyConfig) openBed(ctx context.Context, outstanding int, r *LatencyResult) (_ *bed, err error) {
-	b := &bed{cfg: c.consumerConfig(outstanding), embedded: c.Place.Mode == Embedded, given: c.Place.Mode == Given}
+	b := &bed{cfg: c.consumerConfig(outstanding)}
 	if b.place, err = Open(ctx, c.Place); err != nil {
 		return nil, err
 	}
@@ -38,6 +38,9 @@ func (c LatencyConfig) openBed(ctx context.Context, outstanding int, r *LatencyR
 			err = errors.Join(err, b.close(ctx))
 		}
 	}()
+	if b.dir = b.place.Dir(); c.Place.Mode == Embedded {
+		b.inflight = filepath.Join(b.dir, "inflight")
+	}
 	for _, js := range []*jetstream.JetStream{&b.worker, &b.publisher} {
 		nc, err := b.place.Connect()
 		if err != nil {
@@ -49,12 +52,15 @@ func (c LatencyConfig) openBed(ctx context.Context, outstanding int, r *LatencyR
 			return nil, err
 		}
 	}
-	b.mine, err = stake(ctx, b.worker, b.cfg.Queues)
+	mine, err := stake(ctx, b.worker, b.cfg.Queues)
+	if c.Place.Mode == Given {
+		b.mine = mine
+	}
 	return b, err
 }
 
 func (b *bed) close(ctx context.Context) (err error) {
-	if b.given && b.mine != nil {
+	if b.mine != nil {
 		err = b.mine.leave(context.WithoutCancel(ctx), uint64(b.published))
 	}
 	for _, js := range []jetstream.JetStream{b.worker, b.publisher} {
@@ -107,11 +113,8 @@ func (b *bed) stored(ctx context.Context, acks []jetstream.PubAckFuture) error {
 // with ends the returned context.
 func (b *bed) work(ctx context.Context, h consumer.Handler, observe func(consumer.Outcome)) (context.Context, func() error, error) {
 	cfg := b.cfg
-	cfg.Observe = observe
-	if b.embedded {
-		cfg.InFlight = filepath.Join(b.place.Dir(), "inflight")
-	}
-	file, err := os.CreateTemp(b.place.Dir(), "guyline-bench-*.log")
+	cfg.Observe, cfg.InFlight = observe, b.inflight
+	file, err := os.CreateTemp(b.dir, "guyline-bench-*.log")
 	if err != nil {
 		return nil, nil, err
 	}

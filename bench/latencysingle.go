@@ -73,7 +73,7 @@ func measureSingle(ctx context.Context, cfg LatencyConfig, r *LatencyResult) (er
 	}
 	defer func() { err = errors.Join(err, b.close(ctx)) }()
 	var j journeys
-	ctx, stop, err := b.work(ctx, func(ctx context.Context, e report.Event) (report.Result, error) { return noop(ctx, e) }, j.observe)
+	ctx, stop, err := b.work(ctx, noop, j.observe)
 	if err != nil {
 		return err
 	}

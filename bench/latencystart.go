@@ -39,7 +39,7 @@ const (
 	StepDone  = "done"  // a report is done and acknowledged
 )
 
-// small is how many reports are done in the store that start-up is measured on.
+// smallStore is how many reports are done in the store that start-up is measured on.
 const smallStore = 100
 
 // yard is a directory with a store and, for `guyline run`, files.
@@ -63,7 +63,7 @@ func (c LatencyConfig) openYard(ctx context.Context, reports int) (_ *yard, err 
 		if err := consumer.Setup(ctx, js, consumer.DefaultConfig().Queues); err != nil {
 			return err
 		}
-		b := &bed{cfg: c.consumerConfig(0), worker: js, publisher: js, place: &Place{dir: dir}}
+		b := &bed{cfg: c.consumerConfig(0), worker: js, publisher: js, dir: dir}
 		var j journeys
 		all := j.expect(reports)
 		if err := b.publish(ctx, reports, j.begin); err != nil || reports == 0 {

@@ -96,8 +96,8 @@ func (a *app) printBenchLatency(r *bench.LatencyResult) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
-	for _, print := range []func(*bench.LatencyResult) error{a.printBenchSingle, a.printBenchRetries, a.printBenchHeld, a.printBenchStartup, a.printBenchIdle} {
-		if err := print(r); err != nil {
+	for _, show := range []func(*bench.LatencyResult) error{a.printBenchSingle, a.printBenchRetries, a.printBenchHeld, a.printBenchStartup, a.printBenchIdle} {
+		if err := show(r); err != nil {
 			return err
 		}
 	}
