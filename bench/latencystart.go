@@ -330,7 +330,7 @@ func children(pid int) (pids []int) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, f := range files {
 		b, _ := os.ReadFile(f)
-		for _, word := range strings.Fields(string(b)) {
+		for word := range strings.FieldsSeq(string(b)) {
 			var p int
 			if _, err := fmt.Sscan(word, &p); err == nil {
 				pids = append(pids, p)
