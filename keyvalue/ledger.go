@@ -68,6 +68,8 @@ func (e Entry) Settles(reopened uint64) bool { return e.State == Done && e.Revis
 type Ledger struct {
 	js jetstream.JetStream
 	kv jetstream.KeyValue
+
+	portion portion // of a look-up of many
 }
 
 // OpenLedger finds the bucket; a missing one is [jetstream.ErrBucketNotFound].
@@ -76,7 +78,7 @@ func OpenLedger(ctx context.Context, js jetstream.JetStream) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
-	return &Ledger{js, kv}, nil
+	return &Ledger{js: js, kv: kv}, nil
 }
 
 // Lookup asks any replica for a report's entry. A found entry may decide; [ErrNotFound] must not.
