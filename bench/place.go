@@ -62,7 +62,7 @@ type Place struct {
 // Open starts the server, or takes the given one as it is. Close the place when done: a process of its own ends with it.
 func Open(ctx context.Context, cfg Config) (_ *Place, err error) {
 	p := &Place{cfg: cfg, dir: cfg.Dir}
-	if err := cfg.validate(); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if cfg.Mode == Given {
@@ -87,7 +87,8 @@ func Open(ctx context.Context, cfg Config) (_ *Place, err error) {
 	return p, p.Restart(ctx)
 }
 
-func (c Config) validate() error {
+// Validate checks the settings.
+func (c Config) Validate() error {
 	switch {
 	case c.Mode != Embedded && c.Mode != Separate && c.Mode != Given:
 		return fmt.Errorf("the server is %q, allowed are %s, %s and %s", c.Mode, Embedded, Separate, Given)
