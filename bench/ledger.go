@@ -99,10 +99,13 @@ type ledgerBench struct {
 }
 
 // Ledger fills a ledger with entries like the ones that workers write, and measures what it costs at that size: memory, disk, commits,
-// look-ups of every kind, and restarts. The ledger must be empty, and stays as it is at the end. say is told what happens.
+// look-ups of every kind, and restarts. The server must be ours, its ledger empty; it stays filled. say is told what happens.
 func Ledger(ctx context.Context, place *Place, cfg LedgerConfig, say func(format string, args ...any)) (r LedgerReport, err error) {
 	if err := cfg.Validate(); err != nil {
 		return r, err
+	}
+	if place.cfg.Mode == Given {
+		return r, errors.New("the ledger of a given server is not filled")
 	}
 	b, closeAll, err := openLedger(ctx, place, cfg)
 	if err != nil {
@@ -387,7 +390,7 @@ func (b *ledgerBench) costOf(do func() (int, error)) (Cost, error) {
 		return Cost{}, err
 	}
 	c := Cost{Count: n, Rate: float64(n) / took.Seconds(), CPU: (after - before).Seconds() * 100_000 / float64(n)}
-	if errors.Join(cpuErr, err2) != nil { // of a given server
+	if errors.Join(cpuErr, err2) != nil { // unknown
 		c.CPU = 0
 	}
 	return c, nil
@@ -438,11 +441,8 @@ func (p *Place) serverRSS() (int64, error) {
 	return server, err
 }
 
-// sizeOf is how many bytes the files below a directory have; 0 if there is none.
+// sizeOf is how many bytes the files below a directory have.
 func sizeOf(dir string) (n int64, err error) {
-	if dir == "" {
-		return 0, nil
-	}
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

@@ -57,6 +57,7 @@ func (a *app) benchCommand() *cobra.Command {
 	f.IntVar(&reports, "n", usual.Reports, fmt.Sprintf("reports in the backlog of each lap; with --sync always %d", synced.Reports))
 	f.IntVar(&reps, "reps", usual.Reps, "repetitions, each of which runs every design once")
 	f.IntVar(&workers, "workers", usual.Workers, "of guyline, as GUYLINE_WORKERS")
+	cmd.AddCommand(a.benchLedgerCommand())
 	f.StringSliceVar(&designs, "designs", nil, "only these, separated by commas: "+benchNames(usual.Designs)+"\n(default all; with --sync always "+benchNames(synced.Designs)+")")
 	return cmd
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/dustin/go-humanize"
@@ -11,27 +13,31 @@ import (
 
 func (a *app) benchLedgerCommand() *cobra.Command {
 	cfg := bench.LedgerConfig{Keys: 100_000, Lookups: 10_000}
-	place := bench.Config{Mode: bench.Separate, Sync: bench.Interval}
+	var server, sync string
 	cmd := &cobra.Command{
 		Use:   "ledger",
 		Short: "Fill a ledger and measure what it costs at that size",
-		Long: "Fill a ledger and measure what it costs at that size: memory, disk, commits, look-ups and restarts. The server is a process of\n" +
-			"its own with a temporary store, if nothing else is said; 1,000,000 keys need 1 GB of memory and disk.",
+		Long: "Fill a ledger and measure what it costs at that size: memory, disk, commits, look-ups and restarts. It starts its own server with a\n" +
+			"temporary store. 1,000,000 keys need 0.8 GB of disk, up to 1.5 GB of memory, and a minute or two.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if server == string(bench.Given) {
+				return usageError{errors.New("--server given is not for a ledger, which would stay filled")}
+			}
+			where, err := a.benchPlace(server, sync)
+			if err != nil {
+				return err
+			}
 			if err := cfg.Validate(); err != nil {
 				return usageError{err}
 			}
-			p, err := bench.Open(cmd.Context(), place)
-			if err != nil {
+			r, err := a.benchLedger(cmd.Context(), where, cfg)
+			switch {
+			case cmd.Context().Err() != nil:
+				return errors.New("stopped before everything was measured")
+			case err != nil:
 				return err
-			}
-			defer p.Close()
-			r, err := bench.Ledger(cmd.Context(), p, cfg, a.say)
-			if err != nil {
-				return err
-			}
-			if a.json {
+			case a.json:
 				return a.printJSON(r)
 			}
 			return a.printLedger(r)
@@ -40,12 +46,19 @@ func (a *app) benchLedgerCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.IntVar(&cfg.Keys, "keys", cfg.Keys, "entries in the ledger")
 	f.IntVar(&cfg.Lookups, "lookups", cfg.Lookups, "entries to ask for, in each way")
-	f.IntVar(&cfg.Text, "text", cfg.Text, "bytes of text in each result, on top of some 550")
-	f.StringVar((*string)(&place.Mode), "mode", string(place.Mode), "embedded, separate or given")
-	f.StringVar(&place.URL, "url", "", "of a given server; its ledger must be empty, and stays filled")
-	f.StringVar((*string)(&place.Sync), "sync", string(place.Sync), "always or interval, of a server of ours")
-	f.StringVar(&place.Dir, "dir", "", "for the store; none: a temporary one")
+	f.IntVar(&cfg.Text, "text", cfg.Text, "bytes of text in each result; an entry has some 550 bytes without")
+	f.StringVar(&server, "server", string(bench.Separate), "separate: a process of its own, over loopback; embedded: in this process, without restarts")
+	f.StringVar(&sync, "sync", string(bench.Interval), "interval: an acknowledged write survives the end of the process; always: a power cut")
 	return cmd
+}
+
+func (a *app) benchLedger(ctx context.Context, where bench.Config, cfg bench.LedgerConfig) (r bench.LedgerReport, err error) {
+	p, err := bench.Open(ctx, where)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	return bench.Ledger(ctx, p, cfg, a.say)
 }
 
 func (a *app) printLedger(r bench.LedgerReport) error {
