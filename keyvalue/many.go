@@ -9,15 +9,36 @@ import (
 	"github.com/guyline/guyline/report"
 )
 
-// LookupMany asks any replica for the entries of many reports, at most 500 in a request (see [portion]). As with [Ledger.Lookup] a found entry may decide
+// LookupMany asks any replica for the entries of many reports, at most 500 in a request. As with [Ledger.Lookup] a found entry may decide
 // and a missing one must not; what is stored but unreadable is missing too. All entries are held in memory, each up to 64 KiB
 // and more: give it some hundred reports at a time.
 func (l *Ledger) LookupMany(ctx context.Context, refs []report.Ref) (map[report.Key]Entry, error) {
-	found := make(map[report.Key]Entry, len(refs))
+	answers, err := l.Answers(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[report.Key]Entry, len(answers))
+	for key, a := range answers {
+		if a.Err == nil && a.State != "" {
+			found[key] = a.Entry
+		}
+	}
+	return found, nil
+}
+
+// Answer is what the ledger holds for a report. Without a state it is the marker of a deletion.
+type Answer struct {
+	Entry
+	Err error // ErrUnreadable: it is not an entry
+}
+
+// Answers is [Ledger.LookupMany] with everything that the ledger holds.
+func (l *Ledger) Answers(ctx context.Context, refs []report.Ref) (map[report.Key]Answer, error) {
+	found := map[report.Key]Answer{} // mostly, nothing is
 	for total := len(refs); len(refs) > 0; {
 		n := min(len(refs), l.portion.size())
 		began := time.Now()
-		err := l.lookup(ctx, refs[:n], found)
+		err := l.answers(ctx, refs[:n], found)
 		l.portion.took(n, time.Since(began))
 		if err != nil {
 			return nil, fmt.Errorf("ledger: look up %d reports: %w", total, err)
@@ -27,22 +48,21 @@ func (l *Ledger) LookupMany(ctx context.Context, refs []report.Ref) (map[report.
 	return found, nil
 }
 
-// lookup asks once.
-func (l *Ledger) lookup(ctx context.Context, refs []report.Ref, found map[report.Key]Entry) error {
+// answers asks once.
+func (l *Ledger) answers(ctx context.Context, refs []report.Ref, found map[report.Key]Answer) error {
 	subjects := make([]string, len(refs))
 	asked := make(map[string]report.Key, len(refs))
 	for i, r := range refs {
-		subjects[i] = "$KV." + ledgerBucket + "." + entryKey(r.Site, r.Key)
+		subjects[i] = ledgerSubject(r.Site, r.Key)
 		asked[subjects[i]] = r.Key
 	}
 	for m, err := range jsapi.Lasts(ctx, l.js, ledgerStream, subjects) {
 		if err != nil {
 			return err
 		}
-		if e, err := readEntry(m.Data, m.Sequence); err == nil && e.State != "" {
-			if key, ok := asked[m.Subject]; ok {
-				found[key] = e
-			}
+		if key, ok := asked[m.Subject]; ok {
+			e, err := readEntry(m.Data, m.Sequence)
+			found[key] = Answer{e, err}
 		}
 	}
 	return nil
