@@ -1,8 +1,11 @@
 package bench
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/guyline/guyline/keyvalue"
 )
 
 func TestLedger(t *testing.T) {
@@ -40,6 +43,42 @@ func TestLedger(t *testing.T) {
 				t.Errorf("a second time: %v", err)
 			}
 		})
+	}
+}
+
+// Entries that are poured in are all there, and none takes the place of another.
+func TestLedgerPour(t *testing.T) {
+	t.Parallel()
+	p := open(t, Config{Mode: Embedded, Sync: Interval})
+	b, closeAll, err := openLedger(t.Context(), p, LedgerConfig{Keys: 9000, Lookups: together})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll()
+	for range 2 {
+		if _, err = b.pour(t.Context(), 0, 9000); err != nil {
+			break
+		}
+	}
+	if n, lost := b.ledger.Len(t.Context()); err == nil || lost != nil || n != 9000 {
+		t.Errorf("%d entries, %v; the second time: %v", n, lost, err)
+	}
+}
+
+// What is stored is what a worker stores.
+func TestLedgerEntry(t *testing.T) {
+	t.Parallel()
+	text := (&ledgerBench{text: "no defect found. "}).entry(7)
+	var e keyvalue.Entry
+	if err := json.Unmarshal(text, &e); err != nil {
+		t.Fatal(err)
+	}
+	again, err := json.Marshal(e)
+	if err != nil || string(again) != string(text) {
+		t.Errorf("%v\n%s, want\n%s", err, text, again)
+	}
+	if e.Key() != ref(7).Key || e.State != keyvalue.Done {
+		t.Errorf("%+v", e)
 	}
 }
 
