@@ -28,6 +28,9 @@ func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
 // ErrForgets says that entries would be forgotten at once, see [KeepLedger].
 var ErrForgets = errors.New("settled reports would be forgotten at once")
 
+// forgetting bounds how long the server may take to answer: it drops what is too old before it does, some 200,000 entries a second.
+const forgetting = 2 * time.Minute
+
 // KeepLedger has the server forget each entry of the ledger so long after its commit; 0 keeps them for ever. It takes the place of an
 // age that somebody else has set on the stream. If entries are older already, they would be gone at once: unless atOnce says
 // that this is meant, nothing is changed and the error is [ErrForgets].
@@ -48,6 +51,8 @@ func KeepLedger(ctx context.Context, js jetstream.JetStream, kept time.Duration,
 	if kept > 0 { // the server wants it so; the ledger uses no message ids
 		cfg.Duplicates = min(cfg.Duplicates, kept)
 	}
+	ctx, cancel := context.WithTimeout(ctx, forgetting)
+	defer cancel()
 	if _, err := js.UpdateStream(ctx, cfg); err != nil {
 		return fmt.Errorf("keep the ledger for %v: %w", kept, err)
 	}
