@@ -9,7 +9,7 @@ import (
 	"github.com/guyline/guyline/report"
 )
 
-// LookupMany asks any replica for the entries of many reports, at most 500 in a request. As with [Ledger.Lookup] a found entry may decide
+// LookupMany asks any replica for the entries of many reports, at most 128 in a request. As with [Ledger.Lookup] a found entry may decide
 // and a missing one must not; what is stored but unreadable is missing too. All entries are held in memory, each up to 64 KiB
 // and more: give it some hundred reports at a time.
 func (l *Ledger) LookupMany(ctx context.Context, refs []report.Ref) (map[report.Key]Entry, error) {
@@ -40,6 +40,9 @@ func (l *Ledger) Answers(ctx context.Context, refs []report.Ref) (map[report.Key
 		began := time.Now()
 		err := l.answers(ctx, refs[:n], found)
 		l.portion.took(n, time.Since(began))
+		if err != nil && ctx.Err() == nil && l.portion.size() < n { // it took too long
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("ledger: look up %d reports: %w", total, err)
 		}

@@ -14,7 +14,7 @@ import (
 type portion struct{ n atomic.Int64 }
 
 const (
-	fewest, some, most = 8, 32, 500 // entries in a request: at least, at first, at most
+	fewest, some, most = 8, 32, 128 // entries in a request: at least, at first, at most
 	quick, slow        = 100 * time.Millisecond, 400 * time.Millisecond
 )
 

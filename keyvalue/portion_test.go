@@ -20,9 +20,9 @@ func TestPortion(t *testing.T) {
 	for range 10 {
 		p.took(p.size(), time.Millisecond)
 	}
-	want("all are quick", 500)
-	p.took(500, 200*time.Millisecond)
-	want("neither quick nor slow", 500)
+	want("all are quick", 128)
+	p.took(128, 200*time.Millisecond)
+	want("neither quick nor slow", 128)
 	p.took(40, time.Second)
 	want("40 were slow", 20)
 	for range 10 {
