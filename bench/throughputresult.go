@@ -78,8 +78,8 @@ type Ratio struct {
 }
 
 // measured is the lap as one line of the result.
-func (l *lap) measured(rep int) Lap {
-	out := Lap{Repetition: rep, Design: l.design, Seconds: l.seconds, Rate: float64(l.reports) / l.seconds}
+func (l *lap) measured() Lap {
+	out := Lap{Repetition: l.rep, Design: l.design, Seconds: l.seconds, Rate: float64(l.reports) / l.seconds}
 	if l.cpuErr == nil {
 		out.CPU = new(l.cpu.Seconds() * 100_000 / float64(l.reports))
 	}
