@@ -42,11 +42,11 @@ func (c LedgerConfig) Validate() error {
 }
 
 const (
-	portion  = 100_000 // entries between two looks at the processor time while the ledger is filled
-	together = 256     // entries in a request
-	portions = 8       // of which the median counts, at either end
-	inFlight = 2_000   // commits that are not answered yet
-	alone    = 64      // requests for one entry each that are open at once
+	portion  = 25_000 // entries between two looks at the processor time while the ledger is filled
+	together = 256    // entries in a request
+	portions = 8      // of which the median counts, at either end
+	inFlight = 2_000  // commits that are not answered yet
+	alone    = 64     // requests for one entry each that are open at once
 	longest  = 20 * time.Second
 )
 
