@@ -233,6 +233,8 @@ func (b *ledgerBench) fill(ctx context.Context, say func(string, ...any)) (first
 // pour writes entries without waiting for each, which costs this process little.
 func (b *ledgerBench) pour(ctx context.Context, from, to int) (bytes int, err error) {
 	const bucketful = 4000 // the server drops what comes when 10,000 wait
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	for i := from; i < to && err == nil; i++ {
 		m := b.message(i)
 		bytes += len(m.Data)
