@@ -56,6 +56,7 @@ type Config struct {
 	ReplayEvery   time.Duration `envconfig:"REPLAY_EVERY" default:"1h" allowed:"0, or 1m to 24h" desc:"how often one of the workers replays dead letters by itself; those of an upstream that answers again within a minute; 0: neither"`
 	ReplayClasses string        `envconfig:"REPLAY_CLASSES" default:"exhausted,abandoned" allowed:"exhausted, abandoned, poison, comma-separated" desc:"which letters are replayed on schedule"`
 	ReplayRate    float64       `envconfig:"REPLAY_RATE" default:"10" allowed:"above 0, at most 1000" desc:"letters per second, of automatic replays"`
+	LedgerTTL     TTL           `envconfig:"LEDGER_TTL" allowed:"168h or more, like 8760h, and longer than a report can be on its way; 0: for ever" desc:"how long a settled report is remembered, and its repeats are stopped; empty: as the ledger has it, a new one for ever"`
 	Replicas      int           `envconfig:"REPLICAS" default:"1" allowed:"1 to 5; 1 with the embedded store" desc:"of streams and buckets"`
 
 	FileRoot string `envconfig:"FILE_ROOT" allowed:"a directory" desc:"that no file: source may leave; empty: the working directory"`
@@ -92,6 +93,43 @@ func (b *Bytes) Decode(s string) error {
 }
 
 func (b Bytes) String() string { return strings.ReplaceAll(humanize.IBytes(uint64(b)), " ", "") }
+
+// TTL is how long something is kept: for ever if it is 0, as it is if it is not set.
+type TTL struct {
+	Set  bool
+	Kept time.Duration
+}
+
+// Decode reads a duration; empty is not set.
+func (t *TTL) Decode(s string) error {
+	if s == "" {
+		return nil
+	}
+	kept, err := time.ParseDuration(s)
+	t.Set, t.Kept = true, kept
+	return err
+}
+
+func (t TTL) String() string {
+	if !t.Set {
+		return ""
+	}
+	return t.Kept.String()
+}
+
+// leastTTL: the last automatic replay of a report may wait three days for its upstream, and people answer for what is dead after weekends.
+const leastTTL = 7 * 24 * time.Hour
+
+// onItsWay is the longest that a copy of a report may be in a queue while workers take from it, unless it is dead-lettered: for as long the
+// ledger must remember that another copy has been settled.
+func (c *Config) onItsWay() time.Duration {
+	attempts := time.Duration(c.MaxAttempts + 2)
+	return c.Duplicates + c.ParkMax + attempts*(c.AttemptTimeout+c.MaxDelay+c.Jitter+c.AckWait)
+}
+
+func (c *Config) ledgerTTL() bool {
+	return c.LedgerTTL.Kept == 0 || c.LedgerTTL.Kept >= leastTTL && c.LedgerTTL.Kept > c.onItsWay()
+}
 
 // Load reads the environment. Its error names the variable, its value and what is allowed.
 func Load() (Config, error) {
@@ -143,6 +181,7 @@ func (c *Config) validate() error {
 		{"REPLAY_EVERY", c.ReplayEvery == 0 || c.ReplayEvery >= time.Minute && c.ReplayEvery <= keyvalue.LongestTurn},
 		{"REPLAY_CLASSES", c.replayClasses() != nil},
 		{"REPLAY_RATE", c.ReplayRate > 0 && c.ReplayRate <= 1000},
+		{"LEDGER_TTL", c.ledgerTTL()},
 		{"REPLICAS", c.Replicas == 1 || c.Replicas > 1 && c.Replicas <= 5 && c.NATSURL != ""},
 		{"MAX_BYTES", c.MaxBytes >= 1 && c.MaxBytes < 1<<31},
 		{"HOST_CONCURRENCY", c.HostConcurrency >= 1 && c.HostConcurrency <= 1024},

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -94,6 +95,9 @@ func TestWrongValues(t *testing.T) {
 		{"GUYLINE_REPLAY_CLASSES=", `GUYLINE_REPLAY_CLASSES is ""`},
 		{"GUYLINE_REPLAY_RATE=0", `GUYLINE_REPLAY_RATE is "0", allowed: above 0`},
 		{"GUYLINE_REPLAY_RATE=NaN", `GUYLINE_REPLAY_RATE is "NaN"`},
+		{"GUYLINE_LEDGER_TTL=167h", `GUYLINE_LEDGER_TTL is "167h", allowed: 168h or more, like 8760h, and longer than a report can be on its way; 0: for ever`},
+		{"GUYLINE_LEDGER_TTL=-1h", `GUYLINE_LEDGER_TTL is "-1h"`},
+		{"GUYLINE_LEDGER_TTL=30d", `GUYLINE_LEDGER_TTL is "30d"`},
 		{"GUYLINE_REPLICAS=3", `GUYLINE_REPLICAS is "3", allowed: 1 to 5; 1 with the embedded store`},
 		{"GUYLINE_MAX_BYTES=2GiB", `GUYLINE_MAX_BYTES is "2GiB"`},
 		{"GUYLINE_HOST_CONCURRENCY=0", `GUYLINE_HOST_CONCURRENCY is "0", allowed: 1 to 1024`},
@@ -111,6 +115,27 @@ func TestWrongValues(t *testing.T) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
+	}
+}
+
+// A ledger must not forget a report of which another copy can still be on its way.
+func TestLedgerTTL(t *testing.T) {
+	for _, tt := range []struct {
+		env  []string
+		want TTL
+		ok   bool
+	}{
+		{nil, TTL{}, true},
+		{[]string{"GUYLINE_LEDGER_TTL="}, TTL{}, true},
+		{[]string{"GUYLINE_LEDGER_TTL=0"}, TTL{Set: true}, true},
+		{[]string{"GUYLINE_LEDGER_TTL=168h"}, TTL{true, 168 * time.Hour}, true},
+		{[]string{"GUYLINE_LEDGER_TTL=168h", "GUYLINE_PARK_MAX=168h"}, TTL{true, 168 * time.Hour}, false},
+		{[]string{"GUYLINE_LEDGER_TTL=169h", "GUYLINE_PARK_MAX=168h"}, TTL{true, 169 * time.Hour}, true},
+		{[]string{"GUYLINE_LEDGER_TTL=720h", "GUYLINE_MAX_DELAY=24h", "GUYLINE_MAX_ATTEMPTS=30"}, TTL{true, 720 * time.Hour}, false},
+	} {
+		if c, err := load(t, tt.env...); c.LedgerTTL != tt.want || (err == nil) != tt.ok {
+			t.Errorf("%q: %+v, %v; want %+v, allowed: %v", tt.env, c.LedgerTTL, err, tt.want, tt.ok)
+		}
 	}
 }
 

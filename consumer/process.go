@@ -140,7 +140,11 @@ func (c *Consumer) commit(d *delivery, n int, result []byte, revision uint64) (n
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 		defer cancel()
-		if now, err = c.ledger.LookupLeader(ctx, d.Site, d.Key); err == nil && now.State == "" { // somebody deleted the entry
+		now, err = c.ledger.LookupLeader(ctx, d.Site, d.Key)
+		if errors.Is(err, keyvalue.ErrNotFound) { // it has grown too old meanwhile: GUYLINE_LEDGER_TTL
+			now, err = keyvalue.Entry{}, nil
+		}
+		if err == nil && now.State == "" { // or somebody deleted the entry
 			ours.Revision = now.Revision
 			_, err = c.ledger.Commit(ctx, ours)
 			now = ours

@@ -194,6 +194,34 @@ func TestReopenedMeanwhile(t *testing.T) {
 	}
 }
 
+// A ledger that forgets the reopened entry while its report is worked takes the result all the same.
+func TestReopenedAndForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), script{})
+	w.commit("A")
+	reopened := w.entry("A")
+	reopened.State, reopened.Result = keyvalue.Reopened, nil
+	ledger := w.ledger()
+	revision, err := ledger.Commit(t.Context(), reopened)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.script["A"] = []run{func(ctx context.Context) (report.Result, error) {
+		err := keyvalue.KeepLedger(ctx, w.js, 100*time.Millisecond, true)
+		natstest.Eventually(t, "the entry to be forgotten", func() bool {
+			n, err := ledger.Len(ctx)
+			return err == nil && n == 0
+		})
+		return report.Result(`{"pages":12}`), errors.Join(err, keyvalue.KeepLedger(ctx, w.js, 0, false))
+	}}
+	w.requeue("A", stream.Carried{Reopened: revision})
+	w.start()
+	w.check(invariant.Tally{Done: 1})
+	if got := w.saw("A", Succeeded); got != 1 {
+		t.Errorf("succeeded %d times, want once", got)
+	}
+}
+
 // A message that carries the revision of a reopening ignores what was done before it, once.
 func TestReopenedMessage(t *testing.T) {
 	t.Parallel()

@@ -43,6 +43,14 @@ func worker(change func(*jetstream.ConsumerConfig)) func(*Facts) {
 	return func(f *Facts) { change(&f.Streams[queue].Consumer.Have.Config) }
 }
 
+// ttl is a ledger that should forget after one time, and does after another.
+func ttl(want, have time.Duration) func(*Facts) {
+	return func(f *Facts) {
+		s := &f.Streams[ledger]
+		s.aged, s.Want.MaxAge, s.Have.Config.MaxAge = true, want, have
+	}
+}
+
 type (
 	streamConfig   = jetstream.StreamConfig
 	consumerConfig = jetstream.ConsumerConfig
@@ -83,6 +91,12 @@ func TestExamine(t *testing.T) {
 		{"age of letters", of(letters, func(c *streamConfig) { c.MaxAge = 720 * time.Hour }), "trouble max-age REPORTS_DLQ", "after 30 days: dead letters are dropped, and their reports have no fate; by hand"},
 		{"age of events", of(trail, func(c *streamConfig) { c.MaxAge = time.Hour }), "trouble max-age REPORTS_AUDIT", "by hand"},
 		{"age of results", of(ledger, func(c *streamConfig) { c.MaxAge = time.Hour }), "trouble max-age KV_reports_ledger", "worked again"},
+		{"age that is not ours", of(ledger, func(c *streamConfig) { c.MaxAge = time.Hour }), "trouble max-age KV_reports_ledger", "or say with GUYLINE_LEDGER_TTL that it is meant"},
+		{"forgets as it should", ttl(720*time.Hour, 720*time.Hour), "note ledger-ttl KV_reports_ledger", "after 30 days, as GUYLINE_LEDGER_TTL says"},
+		{"forgets too soon", ttl(720*time.Hour, 168*time.Hour), "trouble ledger-ttl KV_reports_ledger", "after 7 days, but GUYLINE_LEDGER_TTL says after 30 days: settled reports are forgotten"},
+		{"forgets too late", ttl(720*time.Hour, 0), "trouble ledger-ttl KV_reports_ledger", "never, but GUYLINE_LEDGER_TTL says after 30 days: it needs memory"},
+		{"should not forget", ttl(0, 720*time.Hour), "trouble ledger-ttl KV_reports_ledger", "after 30 days, but GUYLINE_LEDGER_TTL says never: settled reports are forgotten"},
+		{"does not forget", ttl(0, 0), "", ""},
 		{"age of turns", of(turns, func(c *streamConfig) { c.MaxAge = time.Hour }), "trouble max-age KV_reports_turns", "--max-age=720h"},
 		{"older turns", of(turns, func(c *streamConfig) { c.MaxAge = 60 * 24 * time.Hour }), "", ""},
 		{"small messages", of(letters, func(c *streamConfig) { c.MaxMsgSize = 1000 }), "trouble message-size REPORTS_DLQ", "1000 B, not unlimited"},

@@ -17,6 +17,9 @@ type Wanted struct {
 	Queues  stream.Config
 	Workers int // of one process
 
+	LedgerSet bool          // GUYLINE_LEDGER_TTL says for how long the ledger remembers; else whoever runs the server does
+	LedgerTTL time.Duration // 0: for ever
+
 	Store *Store // nil with a given server
 }
 
@@ -100,6 +103,7 @@ var loses = map[role]string{
 // Stream is one of our streams as it should be and as it is.
 type Stream struct {
 	role   role
+	aged   bool // of the ledger: its age is ours to say
 	Want   jetstream.StreamConfig
 	Have   *jetstream.StreamInfo // nil: there is none
 	Holder string                // if there is none: the stream that has its subjects
@@ -127,5 +131,6 @@ func (w Wanted) streams() (all []Stream) {
 	for i, s := range keyvalue.Streams(n) {
 		all = append(all, Stream{role: ledger + role(i), Want: s})
 	}
+	all[ledger].Want.MaxAge, all[ledger].aged = w.LedgerTTL, w.LedgerSet
 	return all
 }

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/nats-io/nats.go/jetstream"
@@ -35,6 +36,8 @@ func age(s Stream) []Finding {
 	have := s.Have.Config.MaxAge
 	what := "it drops messages after " + days(have)
 	switch {
+	case s.aged:
+		return ledgerAge(s)
 	case have <= 0:
 		return nil
 	case s.role <= requeue:
@@ -44,7 +47,31 @@ func age(s Stream) []Finding {
 	case s.role == turns:
 		return []Finding{byHand("max-age", s.Want.Name, what, loses[s.role], fmt.Sprintf("nats stream edit %s --max-age=%v", s.Want.Name, s.Want.MaxAge))}
 	}
-	return []Finding{byHand("max-age", s.Want.Name, what, loses[s.role], "setup leaves the limits of whoever runs the server: nats stream edit "+s.Want.Name+" --max-age=0")}
+	keep := "nats stream edit " + s.Want.Name + " --max-age=0"
+	if s.role == ledger {
+		keep += "; or say with GUYLINE_LEDGER_TTL that it is meant"
+	}
+	return []Finding{byHand("max-age", s.Want.Name, what, loses[s.role], "setup leaves the limits of whoever runs the server: "+keep)}
+}
+
+// ledgerAge finds that the ledger forgets sooner or later than GUYLINE_LEDGER_TTL says.
+func ledgerAge(s Stream) []Finding {
+	have, want := s.Have.Config.MaxAge, s.Want.MaxAge
+	forgets := func(after time.Duration) string {
+		if after <= 0 {
+			return "never"
+		}
+		return "after " + days(after)
+	}
+	switch {
+	case have != want && (want <= 0 || have > 0 && have < want):
+		return []Finding{repaired("ledger-ttl", s.Want.Name, "it forgets settled reports "+forgets(have)+", but GUYLINE_LEDGER_TTL says "+forgets(want), loses[ledger])}
+	case have != want:
+		return []Finding{repaired("ledger-ttl", s.Want.Name, "it forgets settled reports "+forgets(have)+", but GUYLINE_LEDGER_TTL says "+forgets(want), "it needs memory and disk for them")}
+	case have > 0:
+		return []Finding{note("ledger-ttl", s.Want.Name, "it forgets settled reports "+forgets(have)+", as GUYLINE_LEDGER_TTL says", "a report that is published again later is worked again", "")}
+	}
+	return nil
 }
 
 // size finds limits that refuse or, on the requeue stream, drop.

@@ -140,7 +140,7 @@ func TestTraps(t *testing.T) {
 		{"work queue", anew(dlq.Stream, func(c *streamConfig) { c.Retention = jetstream.WorkQueuePolicy }), "retention REPORTS_DLQ", "refused"},
 		{"interest", edit(audit.Stream, func(c *streamConfig) { c.Retention = jetstream.InterestPolicy }), "retention REPORTS_AUDIT", ""},
 		{"interest bucket", edit(keyvalue.LedgerStream, func(c *streamConfig) { c.Retention = jetstream.InterestPolicy }), "retention KV_reports_ledger", ""},
-		{"async", anew(keyvalue.LedgerStream, func(c *streamConfig) { c.PersistMode = jetstream.AsyncPersistMode }), "persist-mode KV_reports_ledger", "refused"},
+		{"async", anew(keyvalue.LedgerStream, func(c *streamConfig) { c.PersistMode, c.AllowAtomicPublish = jetstream.AsyncPersistMode, false }), "persist-mode KV_reports_ledger", "refused"},
 		{"subjects", edit(requeue, func(c *streamConfig) { c.Subjects = []string{"reports.requeued.>"} }), "subjects REPORTS_REQUEUE", ""},
 		{"more subjects", edit(reports, func(c *streamConfig) { c.Subjects = append(c.Subjects, "other.>") }), "subjects REPORTS", ""},
 		{"sources", func(w *ward) {

@@ -3,6 +3,8 @@ package fate
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
@@ -33,6 +35,7 @@ type Answer struct {
 	Quarantined bool            // of dead: see dlq.Queue.Quarantined
 	Entry       *keyvalue.Entry // of done, or reopened
 	Discarded   *audit.Event    // of discarded
+	Forgets     time.Duration   // of discarded and unknown: after how long the ledger forgets a settled report; 0 = never
 }
 
 // Finder reads the rooms. It is safe for concurrent use.
@@ -59,7 +62,18 @@ func (f *Finder) Of(ctx context.Context, site report.Token, key report.Key) (Ans
 	if err == nil && a.Fate == Unknown {
 		a, err = f.lookAll(ctx, site, key)
 	}
+	if err == nil && (a.Fate == Unknown || a.Fate == Discarded) {
+		a.Forgets, err = f.ledger.Kept(ctx)
+	}
 	return a, err
+}
+
+// Days writes how long something is kept: "30 days".
+func Days(d time.Duration) string {
+	if d >= 48*time.Hour && d%(24*time.Hour) == 0 {
+		return fmt.Sprintf("%d days", d/(24*time.Hour))
+	}
+	return d.String()
 }
 
 // lookAll reads every place once, in the order of the flow.

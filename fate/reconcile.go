@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
@@ -19,6 +20,9 @@ type Reconciliation struct {
 
 	// Moved is how many reports were in motion while they were read: a later look found another fate than an earlier one.
 	Moved int
+
+	// Forgets is after how long the ledger forgets a settled report, which is unknown from then on; 0 = never.
+	Forgets time.Duration
 }
 
 const (
@@ -64,6 +68,10 @@ func (f *Finder) Reconcile(ctx context.Context, refs []report.Ref, progress func
 		}
 	}
 	out := Reconciliation{Standings: r.out}
+	var err error
+	if out.Forgets, err = f.ledger.Kept(ctx); err != nil {
+		return Reconciliation{}, err
+	}
 	for _, moved := range r.moved {
 		if moved {
 			out.Moved++

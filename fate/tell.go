@@ -232,23 +232,43 @@ func (t *teller) discarded() {
 		t.say("The reason: %s.", strings.TrimPrefix(d.Reason, "repaired as "+string(d.NewKey)+": "))
 		t.before(0)
 		t.next = fmt.Sprintf("`guyline why %s` tells how the corrected report fares", report.Line(string(d.NewKey), 64))
+		t.forgotten(d.Time)
 		return
 	}
 	t.say("Not landed, and given up: %s discarded it at %s, %s.", d.Actor, t.at(d.Time), t.ago(d.Time))
 	t.say("The reason: %s.", d.Reason)
 	t.before(0)
+	t.forgotten(d.Time)
 	t.next = "nothing, or `guyline publish --site SITE --uri URI` if it is wanted after all"
+}
+
+// forgotten says that the report may have landed after a moment, if so much later that the ledger has forgotten it.
+func (t *teller) forgotten(since time.Time) bool {
+	if t.Forgets == 0 || t.now.Sub(since) <= t.Forgets {
+		return false
+	}
+	t.say("The ledger forgets a settled report after %s: whether it landed between then and %s is not known.", Days(t.Forgets), t.at(t.now.Add(-t.Forgets)))
+	return true
 }
 
 func (t *teller) unknown() {
 	if n := len(t.Events); n > 0 {
 		last := t.Events[n-1]
-		t.say("Not landed, and no message or letter of it is left. The audit trail knows it: the last event is %s at %s.", string(last.Kind), t.at(last.Time))
-		t.say("Guyline does not remove reports like that: an age limit on a stream did, or a person with other tools.")
+		t.say("No result, message or letter of it is left. The audit trail knows it: the last event is %s at %s.", string(last.Kind), t.at(last.Time))
 		t.next = "`guyline publish --site SITE --uri URI` hands it over again"
+		if t.forgotten(last.Time) {
+			t.next += ", and it is worked again"
+			return
+		}
+		t.say("Guyline does not remove reports like that: an age limit on a stream did, or a person with other tools.")
 		return
 	}
-	t.say("Never handed over under this site and source.")
+	if t.Forgets > 0 {
+		t.say("Never handed over under this site and source, or settled before %s: the ledger forgets a settled report after %s.",
+			t.at(t.now.Add(-t.Forgets)), Days(t.Forgets))
+	} else {
+		t.say("Never handed over under this site and source.")
+	}
 	t.say("A report's key is the SHA-256 of site_id:source_uri, so site and source must be exactly as they were published: a capital letter, " +
 		"a space or a slash more makes another report.")
 	t.next = "compare them with the list that was published; `guyline publish --site SITE --uri URI` hands the report over"

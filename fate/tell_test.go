@@ -266,8 +266,34 @@ func TestTell(t *testing.T) {
 		},
 		{
 			"removed behind our back", Known{Answer: Answer{Fate: Unknown, Key: key}, Events: four},
-			"Not landed, and no message or letter of it is left. The audit trail knows it: the last event is death at 01:12 UTC. " +
+			"No result, message or letter of it is left. The audit trail knows it: the last event is death at 01:12 UTC. " +
 				"Guyline does not remove reports like that: an age limit on a stream did, or a person with other tools.",
+			"publish",
+		},
+		{
+			"never seen, or forgotten", Known{Answer: Answer{Fate: Unknown, Key: key, Forgets: 30 * 24 * time.Hour}},
+			"Never handed over under this site and source, or settled before 2026-10-30 07:12 UTC: the ledger forgets a settled report after 30 days. " +
+				"A report's key is the SHA-256 of site_id:source_uri, so site and source must be exactly as they were " +
+				"published: a capital letter, a space or a slash more makes another report.",
+			"compare them with the list",
+		},
+		{
+			"landed after its last event, and forgotten", Known{Answer: Answer{Fate: Unknown, Key: key, Forgets: time.Hour}, Events: four},
+			"No result, message or letter of it is left. The audit trail knows it: the last event is death at 01:12 UTC. " +
+				"The ledger forgets a settled report after 1h0m0s: whether it landed between then and 06:12 UTC is not known.",
+			"hands it over again, and it is worked again",
+		},
+		{
+			"removed, while the ledger still knows all since", Known{Answer: Answer{Fate: Unknown, Key: key, Forgets: 24 * time.Hour}, Events: four},
+			"No result, message or letter of it is left. The audit trail knows it: the last event is death at 01:12 UTC. " +
+				"Guyline does not remove reports like that: an age limit on a stream did, or a person with other tools.",
+			"publish",
+		},
+		{
+			"discarded so long ago that it may have landed since",
+			Known{Answer: Answer{Fate: Discarded, Key: key, Discarded: new(act(audit.Discard, "04:00")), Forgets: time.Hour}},
+			"Not landed, and given up: ada@office discarded it at 04:00 UTC, 3 hours ago. The reason: the source is back. " +
+				"The ledger forgets a settled report after 1h0m0s: whether it landed between then and 06:12 UTC is not known.",
 			"publish",
 		},
 	} {

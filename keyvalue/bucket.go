@@ -15,7 +15,7 @@ import (
 func Buckets() []string { return []string{ledgerBucket, sitesBucket, turnsBucket} }
 
 // Setup creates the buckets, or repairs what would lose entries or refuse them, and sets their replicas. The limits on bytes,
-// messages and age belong to whoever set them.
+// messages and age belong to whoever set them; [KeepLedger] changes the ledger's age.
 func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	for _, want := range Streams(replicas) {
 		if err := setup(ctx, js, want); err != nil {
@@ -23,6 +23,49 @@ func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
 		}
 	}
 	return nil
+}
+
+// ErrForgets says that entries would be forgotten at once, see [KeepLedger].
+var ErrForgets = errors.New("settled reports would be forgotten at once")
+
+// forgetting bounds how long the server may take to answer: it drops what is too old before it does, some 200,000 entries a second.
+const forgetting = 2 * time.Minute
+
+// KeepLedger has the server forget each entry of the ledger so long after its commit; 0 keeps them for ever. It takes the place of an
+// age that somebody else has set on the stream. If entries are older already, they would be gone at once: unless atOnce says
+// that this is meant, nothing is changed and the error is [ErrForgets].
+func KeepLedger(ctx context.Context, js jetstream.JetStream, kept time.Duration, atOnce bool) error {
+	s, err := js.Stream(ctx, ledgerStream)
+	if err != nil {
+		return fmt.Errorf("keep the ledger for %v: %w", kept, err)
+	}
+	info := s.CachedInfo()
+	cfg := info.Config
+	if cfg.MaxAge == kept {
+		return nil
+	}
+	if oldest := info.State.FirstTime; kept > 0 && info.State.Msgs > 0 && info.TimeStamp.Sub(oldest) > kept && !atOnce {
+		return fmt.Errorf("keep the ledger for %v: %w: the oldest is of %s", kept, ErrForgets, oldest.UTC().Format(time.DateOnly))
+	}
+	cfg.MaxAge = kept
+	if kept > 0 { // the server wants it so; the ledger uses no message ids
+		cfg.Duplicates = min(cfg.Duplicates, kept)
+	}
+	ctx, cancel := context.WithTimeout(ctx, forgetting)
+	defer cancel()
+	if _, err := js.UpdateStream(ctx, cfg); err != nil {
+		return fmt.Errorf("keep the ledger for %v: %w", kept, err)
+	}
+	return nil
+}
+
+// Kept is after how long the server forgets an entry, 0 if never: see [KeepLedger].
+func (l *Ledger) Kept(ctx context.Context) (time.Duration, error) {
+	s, err := l.js.Stream(ctx, ledgerStream)
+	if err != nil {
+		return 0, fmt.Errorf("read the ledger: %w", err)
+	}
+	return s.CachedInfo().Config.MaxAge, nil
 }
 
 // Streams is what [Setup] makes of the streams behind the buckets.

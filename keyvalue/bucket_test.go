@@ -83,3 +83,52 @@ func TestSetupAgainKeepsSettings(t *testing.T) {
 		t.Error(cmp.Diff(want, got))
 	}
 }
+
+func TestKeepLedger(t *testing.T) {
+	t.Parallel()
+	js := setUp(t)
+	ledger, err := keyvalue.OpenLedger(t.Context(), js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep := func(kept time.Duration, atOnce bool) {
+		t.Helper()
+		if err := keyvalue.KeepLedger(t.Context(), js, kept, atOnce); err != nil {
+			t.Fatal(err)
+		}
+		if err := keyvalue.Setup(t.Context(), js, 1); err != nil { // which leaves it alone
+			t.Fatal(err)
+		}
+		if got, err := ledger.Kept(t.Context()); err != nil || got != kept {
+			t.Fatalf("kept for %v, %v; want %v", got, err, kept)
+		}
+	}
+	keep(0, false)
+	keep(720*time.Hour, false)
+	keep(time.Hour, false) // nothing is so old
+	keep(0, false)
+
+	e := keyvalue.Entry{State: keyvalue.Done, SiteID: "TWR-1", SourceURI: "a.pdf"}
+	if _, err := ledger.Commit(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	const short = 100 * time.Millisecond
+	natstest.Eventually(t, "the entry to be old enough", func() bool {
+		s, err := js.Stream(t.Context(), keyvalue.LedgerStream)
+		return err == nil && s.CachedInfo().TimeStamp.Sub(s.CachedInfo().State.FirstTime) > short
+	})
+	if err := keyvalue.KeepLedger(t.Context(), js, short, false); !errors.Is(err, keyvalue.ErrForgets) {
+		t.Fatalf("an entry would be gone at once: got %v, want ErrForgets", err)
+	}
+	if kept, err := ledger.Kept(t.Context()); err != nil || kept != 0 {
+		t.Fatalf("a refusal has changed it: kept for %v, %v", kept, err)
+	}
+	keep(short, true)
+	natstest.Eventually(t, "the entry to be forgotten", func() bool {
+		_, err := ledger.LookupLeader(t.Context(), "TWR-1", e.Key())
+		return errors.Is(err, keyvalue.ErrNotFound)
+	})
+	if rev, err := ledger.Commit(t.Context(), e); err != nil || rev != 2 {
+		t.Errorf("the report settled again: revision %d, %v; want 2", rev, err)
+	}
+}

@@ -70,6 +70,8 @@ type Ledger struct {
 	kv     jetstream.KeyValue
 	writes func() (*writes, error) // opened by the first commit
 	group  *group                  // nil: each commit is written on its own
+
+	portion portion // of a look-up of many
 }
 
 // OpenLedger finds the bucket; a missing one is [jetstream.ErrBucketNotFound].

@@ -3,12 +3,13 @@ package keyvalue
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/guyline/guyline/internal/jsapi"
 	"github.com/guyline/guyline/report"
 )
 
-// LookupMany asks any replica for the entries of many reports, 500 in a request. As with [Ledger.Lookup] a found entry may decide
+// LookupMany asks any replica for the entries of many reports, at most 128 in a request. As with [Ledger.Lookup] a found entry may decide
 // and a missing one must not; what is stored but unreadable is missing too. All entries are held in memory, each up to 64 KiB
 // and more: give it some hundred reports at a time.
 func (l *Ledger) LookupMany(ctx context.Context, refs []report.Ref) (map[report.Key]Entry, error) {
@@ -33,21 +34,39 @@ type Answer struct {
 
 // Answers is [Ledger.LookupMany] with everything that the ledger holds.
 func (l *Ledger) Answers(ctx context.Context, refs []report.Ref) (map[report.Key]Answer, error) {
+	found := map[report.Key]Answer{} // mostly, nothing is
+	for total := len(refs); len(refs) > 0; {
+		n := min(len(refs), l.portion.size())
+		began := time.Now()
+		err := l.answers(ctx, refs[:n], found)
+		l.portion.took(n, time.Since(began))
+		if err != nil && ctx.Err() == nil && l.portion.size() < n { // it took too long
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ledger: look up %d reports: %w", total, err)
+		}
+		refs = refs[n:]
+	}
+	return found, nil
+}
+
+// answers asks once.
+func (l *Ledger) answers(ctx context.Context, refs []report.Ref, found map[report.Key]Answer) error {
 	subjects := make([]string, len(refs))
 	asked := make(map[string]report.Key, len(refs))
 	for i, r := range refs {
 		subjects[i] = ledgerSubject(r.Site, r.Key)
 		asked[subjects[i]] = r.Key
 	}
-	found := map[report.Key]Answer{}
 	for m, err := range jsapi.Lasts(ctx, l.js, ledgerStream, subjects) {
 		if err != nil {
-			return nil, fmt.Errorf("ledger: look up %d reports: %w", len(refs), err)
+			return err
 		}
 		if key, ok := asked[m.Subject]; ok {
 			e, err := readEntry(m.Data, m.Sequence)
 			found[key] = Answer{e, err}
 		}
 	}
-	return found, nil
+	return nil
 }

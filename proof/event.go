@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/mod/sumdb/tlog"
@@ -44,7 +45,7 @@ func (s *survey) check(m *jetstream.RawStreamMsg) {
 		problem = another
 	}
 	if problem == "" {
-		problem = s.compare(e)
+		problem = s.compare(e, m.Time)
 	}
 	if problem != "" {
 		key := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
@@ -52,7 +53,7 @@ func (s *survey) check(m *jetstream.RawStreamMsg) {
 	}
 }
 
-func (s *survey) compare(e audit.Event) string {
+func (s *survey) compare(e audit.Event, at time.Time) string {
 	death := tlog.RecordHash([]byte(string(e.Key) + e.Hash)) // 32 bytes instead of 128
 	payload, died := s.deaths[death]
 	switch e.Kind {
@@ -63,7 +64,7 @@ func (s *survey) compare(e audit.Event) string {
 			return "it is about a death that the trail has not recorded"
 		}
 	case audit.Reprocess:
-		if err := s.book.reopened(e.Key, e.Revision, e.Settled); err != nil {
+		if err := s.book.reopened(e.Key, e.Revision, e.Settled, at); err != nil {
 			return err.Error()
 		}
 	case audit.Restart:

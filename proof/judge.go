@@ -96,6 +96,9 @@ func (s *survey) compareLedger(j *judged, known map[uint64]Checkpoint) {
 	switch {
 	case j.Revision > s.book.last:
 		j.misfits = append(j.misfits, fmt.Sprintf("the ledger is cut off: it ends at revision %d, and %d was signed", s.book.last, j.Revision))
+	case s.book.kept > 0 && (j.Results != now.Results || j.LedgerRoot != now.LedgerRoot):
+		j.misfits = append(j.misfits, fmt.Sprintf("the ledger forgets a result after %v: of the %d that were signed %d are left, and whether the others have only "+
+			"grown old is not known", s.book.kept, j.Results, now.Results))
 	case j.Results != now.Results:
 		j.misfits = append(j.misfits, fmt.Sprintf("the ledger had %d results at revision %d, and %d were signed", now.Results, j.Revision, j.Results))
 	case j.LedgerRoot != now.LedgerRoot:

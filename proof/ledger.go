@@ -52,6 +52,7 @@ type book struct {
 	versions []version            // by key, then revision
 	last     uint64               // newest revision when it was read
 	ripe     uint64               // newest visible revision that was old enough
+	kept     time.Duration        // after how long the server forgets an entry; 0 = never
 }
 
 // present is an entry as the ledger has it now.
@@ -65,6 +66,7 @@ type present struct {
 // settled is an entry that was reopened.
 type settled struct {
 	revision, replaces uint64
+	at                 time.Time // when the trail took the event
 	sum                [sha256.Size]byte
 }
 
@@ -75,6 +77,7 @@ func (s *survey) readLedger(ctx context.Context, ripe time.Time) error {
 	if err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
+	s.book.kept = stream.CachedInfo().Config.MaxAge
 	s.book.last = stream.CachedInfo().State.LastSeq // not the last that is read: that one may be overwritten meanwhile
 	for r, err := range s.log.ledger.Records(ctx) {
 		if err != nil {
@@ -127,6 +130,8 @@ func (s *survey) readVanished(ctx context.Context) error {
 		key, problem := raw.key(), ""
 		entry, err := s.log.ledger.LookupLeader(ctx, "*", key)
 		switch {
+		case errors.Is(err, keyvalue.ErrNotFound) && s.book.forgotten(raw, s.now):
+			continue
 		case errors.Is(err, keyvalue.ErrNotFound), err == nil && entry.State == "":
 			problem = "there is no entry, though the trail says that it was reopened"
 		case errors.Is(err, keyvalue.ErrUnreadable):
@@ -144,21 +149,26 @@ func (s *survey) readVanished(ctx context.Context) error {
 				return fmt.Errorf("audit trail: %w", err)
 			}
 			if e, problem := readEvent(m.Subject, m.Data); problem == "" && e.Kind == audit.Reprocess {
-				_ = s.book.reopened(e.Key, e.Revision, e.Settled) // what is wrong with it is found by who reads the trail
+				_ = s.book.reopened(e.Key, e.Revision, e.Settled, m.Time) // what is wrong with it is found by who reads the trail
 			}
 		}
 	}
 	return nil
 }
 
-// reopened notes the entry that a reprocess event keeps.
-func (b *book) reopened(key report.Key, revision uint64, value []byte) error {
+// forgotten reports whether the server may have forgotten the entry of a report by now, which was reopened and perhaps settled again.
+func (b *book) forgotten(key rawKey, now time.Time) bool {
+	return b.kept > 0 && !slices.ContainsFunc(b.past[key], func(s settled) bool { return now.Sub(s.at) <= b.kept })
+}
+
+// reopened notes the entry that a reprocess event keeps, which the trail took at a time.
+func (b *book) reopened(key report.Key, revision uint64, value []byte, at time.Time) error {
 	var e keyvalue.Entry
 	raw, ok := parseRaw(key)
 	if err := json.Unmarshal(value, &e); err != nil || !ok || e.State != keyvalue.Done || e.Key() != key {
 		return fmt.Errorf("the settled entry that it keeps is not one of this report")
 	}
-	b.past[raw] = append(b.past[raw], settled{revision, e.Replaces, sha256.Sum256(value)})
+	b.past[raw] = append(b.past[raw], settled{revision, e.Replaces, at, sha256.Sum256(value)})
 	return nil
 }
 

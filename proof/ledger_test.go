@@ -3,6 +3,7 @@ package proof
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/report"
 )
@@ -41,11 +43,11 @@ func TestBookOfEveryRevision(t *testing.T) {
 				old := e
 				old.State, old.Replaces = keyvalue.Done, now.replaces
 				kept, _ := json.Marshal(old)
-				if err := b.reopened(e.Key(), now.revision, kept); err != nil {
+				if err := b.reopened(e.Key(), now.revision, kept, time.Time{}); err != nil {
 					t.Fatal(err)
 				}
 				if random.IntN(3) == 0 { // two operators at once write the event twice
-					_ = b.reopened(e.Key(), now.revision, kept)
+					_ = b.reopened(e.Key(), now.revision, kept, time.Time{})
 				}
 				delete(done, raw)
 			}
@@ -176,6 +178,37 @@ func TestReprocessCutShort(t *testing.T) {
 	event.Actor, event.Time = "bob@office", time.Now()
 	w.must(w.trail.Append(context.Background(), event))
 	w.sound(2)
+}
+
+// A ledger that forgets is not taken for one that was tampered with, nor can it be signed: of what is forgotten a checkpoint would prove
+// that it never landed.
+func TestLedgerForgets(t *testing.T) {
+	t.Parallel()
+	w, _ := busy(t)
+	w.sound(1)
+	w.reprocess("s3://reports/done2.pdf")
+	age(t, w, 200*time.Millisecond)
+	natstest.Eventually(t, "the results to be forgotten", func() bool {
+		n, err := w.ledger.Len(t.Context())
+		return err == nil && n == 0
+	})
+	r := w.verify(w.public, nil)
+	w.finds(r, "checkpoint 2: the ledger forgets a result after 200ms: of the 3 that were signed 1 are left, and whether the others have only grown old is not known")
+	if _, _, err := w.Sign(t.Context(), w.key, nil, nil, nil, 0); !errors.Is(err, ErrForgets) {
+		t.Errorf("signed a ledger that forgets: %v", err)
+	}
+	age(t, w, time.Hour) // what is reopened within an hour is missed
+	w.finds(w.verify(w.public, nil), "ledger (", "checkpoint 2: the ledger forgets a result after 1h0m0s")
+}
+
+// age has the ledger's entries grow as old as that at most.
+func age(t *testing.T, w *world, most time.Duration) {
+	t.Helper()
+	natstest.Eventually(t, "the entries to be old enough", func() bool {
+		s, err := w.js.Stream(t.Context(), ledgerStream)
+		return err == nil && (s.CachedInfo().State.Msgs == 0 || s.CachedInfo().TimeStamp.Sub(s.CachedInfo().State.FirstTime) > min(most, time.Second))
+	})
+	w.must(keyvalue.KeepLedger(t.Context(), w.js, most, true))
 }
 
 func TestTamperedLedger(t *testing.T) {

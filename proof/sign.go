@@ -15,6 +15,8 @@ var (
 	ErrFindings = errors.New("nothing is signed")
 	// ErrGiveUp says that a checkpoint cannot be given up: there is none of this name that does not fit, or no restart says why.
 	ErrGiveUp = errors.New("cannot be given up")
+	// ErrForgets says that the ledger has an age limit: of what it has forgotten a checkpoint would prove that it never landed.
+	ErrForgets = errors.New("the ledger forgets results")
 	// ErrNothing says that there is no event and no result yet.
 	ErrNothing = errors.New("there is nothing to sign yet")
 )
@@ -35,7 +37,7 @@ type Signed struct {
 // fit must be given up one by one: giveUp names them by the SHA-256 of their notes, and the new checkpoint says so under its signature.
 // A restart must have recorded why, but by itself it gives nothing up, as whoever may write to the trail could have written it.
 //
-// [ErrFindings]: something does not fit, see the report. [ErrGiveUp], [ErrNote]: giveUp or the file is wrong. [ErrRace]: somebody else
+// [ErrForgets]: the ledger has an age limit. [ErrFindings]: something does not fit, see the report. [ErrGiveUp], [ErrNote]: giveUp or the file is wrong. [ErrRace]: somebody else
 // signed in the same moment.
 func (l *Log) Sign(ctx context.Context, key Key, keys Keys, file []byte, giveUp []string, age time.Duration) (Signed, Report, error) {
 	if err := isNote(file); err != nil {
@@ -48,6 +50,9 @@ func (l *Log) Sign(ctx context.Context, key Key, keys Keys, file []byte, giveUp 
 	s, err := l.read(ctx, file, age, true)
 	if err != nil {
 		return Signed{}, Report{}, err
+	}
+	if kept := s.book.kept; kept > 0 {
+		return Signed{}, Report{}, fmt.Errorf("%w after %v: a checkpoint would prove of those that they never landed", ErrForgets, kept)
 	}
 	all := s.judge(keys.With(key.Public()))
 	if err := forgive(all, giveUp); err != nil {

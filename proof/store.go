@@ -35,6 +35,15 @@ func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	return jsapi.Ensure(ctx, js, StreamConfig(replicas))
 }
 
+// HasCheckpoint reports whether there is a checkpoint, which needs every result that it covers.
+func HasCheckpoint(ctx context.Context, js jetstream.JetStream) (bool, error) {
+	s, err := js.Stream(ctx, Stream)
+	if err != nil {
+		return false, fmt.Errorf("checkpoints: %w", err)
+	}
+	return s.CachedInfo().State.Msgs > 0, nil
+}
+
 // StreamConfig is what [Setup] makes of the stream.
 func StreamConfig(replicas int) jetstream.StreamConfig {
 	return jetstream.StreamConfig{

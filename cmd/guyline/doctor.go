@@ -91,7 +91,9 @@ func (a *app) unrepaired(ctx context.Context, s *session) ([]doctor.Finding, err
 // facts is what is known without a look at the server's streams.
 func (a *app) facts(ctx context.Context, s *session) doctor.Facts {
 	cfg := a.cfg.Consumer(version)
-	f := doctor.Facts{Wanted: doctor.Wanted{Queues: cfg.Queues, Workers: cfg.Workers}}
+	f := doctor.Facts{Wanted: doctor.Wanted{
+		Queues: cfg.Queues, Workers: cfg.Workers, LedgerSet: a.cfg.LedgerTTL.Set, LedgerTTL: a.cfg.LedgerTTL.Kept,
+	}}
 	here := func(address string, nc *nats.Conn) doctor.Server {
 		return doctor.Server{Address: address, Name: nc.ConnectedServerName(), Version: nc.ConnectedServerVersion(), MaxPayload: nc.MaxPayload()}
 	}

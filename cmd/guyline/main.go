@@ -85,6 +85,7 @@ type app struct {
 	stdout, stderr io.Writer
 	json           bool
 	actor          string // of an operator's act
+	forget         bool   // setup may let the ledger forget what it holds
 
 	cfg   config.Config
 	log   *slog.Logger

@@ -121,6 +121,10 @@ func (a *app) printMorning(m *morning, name string, due bool) error {
 	if more := m.again - len(m.repeats); more > 0 {
 		fmt.Fprintf(a.stdout, "... and so do %s more lines\n", humanize.Comma(int64(more)))
 	}
+	never := "never handed over under this site and source"
+	if kept := m.found.Forgets; kept > 0 {
+		never += "; or settled more than " + fate.Days(kept) + " ago, and forgotten"
+	}
 	t := newTable(a.stdout)
 	for _, row := range []struct {
 		fate    fate.Fate
@@ -130,7 +134,7 @@ func (a *app) printMorning(m *morning, name string, due bool) error {
 		{fate.Waiting, "in a queue, in work or between two attempts" + also(c.parked, "parked for later")},
 		{fate.Dead, "in the dead-letter queue"},
 		{fate.Discarded, "given up by a person"},
-		{fate.Unknown, "never handed over under this site and source"},
+		{fate.Unknown, never},
 	} {
 		t.row("  "+string(row.fate), humanize.Comma(int64(c.of[row.fate])), row.meaning)
 	}

@@ -64,6 +64,9 @@ func (a *app) open(ctx context.Context, as access) (_ *session, err error) {
 		if err := proof.Setup(ctx, s.js, cfg.Replicas); err != nil {
 			return nil, err
 		}
+		if err := a.keepLedger(ctx, s.js, as); err != nil {
+			return nil, err
+		}
 	}
 	s.queues, s.trail = stream.New(s.js, cfg), audit.New(s.js)
 	if s.ledger, err = keyvalue.OpenLedger(ctx, s.js); err == nil {
@@ -78,6 +81,34 @@ func (a *app) open(ctx context.Context, as access) (_ *session, err error) {
 	s.letters = dlq.New(s.js, s.queues, s.ledger, s.trail, a.cfg.ReplayMax)
 	s.finder = fate.New(s.queues, s.letters, s.ledger, s.trail)
 	return s, nil
+}
+
+// keepLedger has the ledger remember for as long as GUYLINE_LEDGER_TTL says. What it holds it forgets only if a person agrees, in
+// `guyline setup`.
+func (a *app) keepLedger(ctx context.Context, js jetstream.JetStream, as access) error {
+	ttl := a.cfg.LedgerTTL
+	if !ttl.Set {
+		return nil
+	}
+	if ttl.Kept > 0 {
+		if signed, err := proof.HasCheckpoint(ctx, js); err != nil {
+			return err
+		} else if signed {
+			return usageError{errors.New("GUYLINE_LEDGER_TTL: the ledger is signed (`guyline audit checkpoint`), and what it forgets would be missing; see docs/audit.md")}
+		}
+	}
+	err := keyvalue.KeepLedger(ctx, js, ttl.Kept, false)
+	if !errors.Is(err, keyvalue.ErrForgets) {
+		return err
+	}
+	question := "GUYLINE_LEDGER_TTL: " + err.Error() + ", and what is published again is worked again"
+	if as != setsUp {
+		return usageError{errors.New(question + ": `guyline setup --yes` does that")}
+	}
+	if err := a.confirm(ctx, a.forget, question); err != nil {
+		return err
+	}
+	return keyvalue.KeepLedger(ctx, js, ttl.Kept, true)
 }
 
 // asyncPatience bounds how long an acknowledgement that nobody waits for is remembered: one that is lost would be for ever.

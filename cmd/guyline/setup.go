@@ -15,11 +15,11 @@ import (
 )
 
 func (a *app) setupCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "setup",
 		Short: "Create or upgrade streams, consumers and buckets",
 		Long: "Create or upgrade streams, consumers and buckets. With an embedded store this happens by itself; on a NATS server\n" +
-			"it is needed once, and again after GUYLINE_MAX_ATTEMPTS, GUYLINE_ACK_WAIT, GUYLINE_REPLICAS or the limits have changed.\n" +
+			"it is needed once, and again after GUYLINE_MAX_ATTEMPTS, GUYLINE_ACK_WAIT, GUYLINE_REPLICAS, GUYLINE_LEDGER_TTL or the limits have changed.\n" +
 			"It ends with exit code 3 if it leaves something that only a person can repair; `guyline doctor` tells more.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,6 +51,8 @@ func (a *app) setupCommand() *cobra.Command {
 			return errPerson
 		},
 	}
+	cmd.Flags().BoolVar(&a.forget, "yes", false, "do not ask before the ledger forgets settled reports that are older than GUYLINE_LEDGER_TTL")
+	return cmd
 }
 
 func (a *app) configCommand() *cobra.Command {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,7 +52,11 @@ func (a *app) printAnswer(f fate.Answer) error {
 			Result      *resultLine  `json:"settled,omitempty"`
 			Letter      *dlq.Letter  `json:"letter,omitempty"`
 			Discarded   *audit.Event `json:"discarded,omitempty"`
+			Forgets     string       `json:"settled_forgotten_after,omitempty"` // of discarded and unknown
 		}{Fate: f.Fate, Key: f.Key, Parked: f.Parked, Discarded: f.Discarded}
+		if f.Forgets > 0 {
+			out.Forgets = span(f.Forgets)
+		}
 		switch f.Fate {
 		case fate.Done:
 			out.Result = newResultLine(*f.Entry)
@@ -97,8 +102,15 @@ func (a *app) printAnswer(f fate.Answer) error {
 		t.row("by", f.Discarded.Actor)
 		t.row("at", when(f.Discarded.Time))
 		t.row("reason", f.Discarded.Reason)
+		if f.Forgets > 0 && time.Since(f.Discarded.Time) > f.Forgets {
+			t.row("", "settled reports are forgotten after "+fate.Days(f.Forgets)+": it may have landed since")
+		}
 	case fate.Unknown:
-		t.row("", "never handed over under this site and source; both are compared as written")
+		never := "never handed over under this site and source; both are compared as written"
+		if f.Forgets > 0 {
+			never = "never handed over under this site and source, which are compared as written; or settled more than " + fate.Days(f.Forgets) + " ago, and forgotten"
+		}
+		t.row("", never)
 	}
 	return t.flush()
 }

@@ -1,0 +1,69 @@
+package keyvalue_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/guyline/guyline/internal/natstest"
+	"github.com/guyline/guyline/keyvalue"
+	"github.com/guyline/guyline/report"
+)
+
+// A request that is not answered in time is made again for fewer entries.
+func TestLookupManySlow(t *testing.T) {
+	t.Parallel()
+	server, deaf := natstest.Start(t), &natstest.Deaf{}
+	js, err := jetstream.New(server.Conn(t, nats.SetCustomDialer(deaf)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := keyvalue.Setup(t.Context(), js, 1); err != nil {
+		t.Fatal(err)
+	}
+	l, err := keyvalue.OpenLedger(t.Context(), js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refs []report.Ref
+	for i := range 40 {
+		e := commit(t, l, entry("TWR-1", fmt.Sprint(i, ".pdf")))
+		refs = append(refs, report.Ref{Site: report.NewToken(e.SiteID), Key: e.Key()})
+	}
+	var (
+		mu    sync.Mutex
+		asked []int
+	)
+	watcher := server.Conn(t)
+	if _, err := watcher.Subscribe("$JS.API.DIRECT.GET."+keyvalue.LedgerStream, func(m *nats.Msg) {
+		var request struct {
+			LastFor []string `json:"multi_last"`
+		}
+		if json.Unmarshal(m.Data, &request) != nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if asked = append(asked, len(request.LastFor)); len(asked) == 2 {
+			deaf.Lose.Store(false)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := watcher.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	deaf.Lose.Store(true)
+	if got, err := l.LookupMany(t.Context(), refs); err != nil || len(got) != len(refs) {
+		t.Fatalf("%d entries, %v; want %d", len(got), err, len(refs))
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(asked) < 3 || asked[0] != 32 || asked[1] != 16 {
+		t.Errorf("asked for %v", asked)
+	}
+}
