@@ -69,7 +69,7 @@ func TestPublishRefused(t *testing.T) {
 			rows = append(rows, report.Row{Line: i + 1, Event: e, Body: body})
 		}
 		accepted, full := 0, 0
-		for r := range stream.PublishAll(t.Context(), js, slices.Values(rows)) {
+		for r := range stream.PublishAll(t.Context(), js, slices.Values(rows), nil) {
 			switch {
 			case r.Err == nil:
 				accepted++
@@ -116,7 +116,7 @@ func TestPublishAllKeepsOrder(t *testing.T) {
 		}
 	}
 	line := 0
-	for r := range stream.PublishAll(t.Context(), js, rows) {
+	for r := range stream.PublishAll(t.Context(), js, rows, nil) {
 		if r.Err != nil || r.Row.Line != line || r.Duplicate != (line%2 == 1) {
 			t.Fatalf("receipt %d: line %d, duplicate %v, %v", line, r.Row.Line, r.Duplicate, r.Err)
 		}
