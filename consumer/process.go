@@ -98,6 +98,9 @@ func (c *Consumer) process(d *delivery) Outcome {
 
 // lookup reads the ledger's entry of a report; revision 0 means that there seems to be none.
 func (c *Consumer) lookup(d *delivery) (entry keyvalue.Entry, err error) {
+	if d.ahead.looked {
+		return d.ahead.entry, nil
+	}
 	err = c.persist(d, "ledger look-up", func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout) // one request: if it is lost, repeat it soon
 		defer cancel()
@@ -110,6 +113,9 @@ func (c *Consumer) lookup(d *delivery) (entry keyvalue.Entry, err error) {
 }
 
 func (c *Consumer) known(d *delivery) (known bool, err error) {
+	if d.ahead.known {
+		return true, nil
+	}
 	err = c.persist(d, "site look-up", func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
