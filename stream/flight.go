@@ -55,7 +55,7 @@ type answer struct {
 }
 
 // flight is the portions on their way. One goroutine sends them and takes the answers in, which come to one inbox with the number of
-// the row. nats.go's own asynchronous publisher costs 1.5 times the processor's time here: it has a timer, a map entry,
+// the row. nats.go's own asynchronous publisher costs about twice the processor time in this process: it has a timer, a map entry,
 // two channels and a JSON decoder for each message.
 type flight struct {
 	js       jetstream.JetStream

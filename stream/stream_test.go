@@ -103,30 +103,6 @@ func TestPublishRefused(t *testing.T) {
 	})
 }
 
-func TestPublishAllKeepsOrder(t *testing.T) {
-	t.Parallel()
-	js := setUp(t, config())
-	const n = 2000
-	rows := func(yield func(report.Row) bool) {
-		for i := range n {
-			e, body := event(fmt.Sprint(i / 2)) // each twice
-			if !yield(report.Row{Line: i, Event: e, Body: body}) {
-				return
-			}
-		}
-	}
-	line := 0
-	for r := range stream.PublishAll(t.Context(), js, rows, nil) {
-		if r.Err != nil || r.Row.Line != line || r.Duplicate != (line%2 == 1) {
-			t.Fatalf("receipt %d: line %d, duplicate %v, %v", line, r.Row.Line, r.Duplicate, r.Err)
-		}
-		line++
-	}
-	if st, err := stream.New(js, config()).State(t.Context(), stream.Reports); err != nil || line != n || st.Stored != n/2 || st.Waiting != n/2 {
-		t.Errorf("%d receipts, state %+v, %v", line, st, err)
-	}
-}
-
 // A requeued and a parked copy of one report exclude each other, also outside any duplicate window.
 func TestRequeueFence(t *testing.T) {
 	t.Parallel()
