@@ -58,6 +58,7 @@ func (a *app) benchCommand() *cobra.Command {
 	f.IntVar(&reps, "reps", usual.Reps, "repetitions, each of which runs every design once")
 	f.IntVar(&workers, "workers", usual.Workers, "of guyline, as GUYLINE_WORKERS")
 	f.StringSliceVar(&designs, "designs", nil, "only these, separated by commas: "+benchNames(usual.Designs)+"\n(default all; with --sync always "+benchNames(synced.Designs)+")")
+	cmd.AddCommand(a.benchPublishCommand())
 	return cmd
 }
 
