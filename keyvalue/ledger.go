@@ -2,7 +2,6 @@ package keyvalue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -124,7 +123,7 @@ func (l *Ledger) LookupLeader(ctx context.Context, site report.Token, key report
 // error of another kind the write may have happened: committing the same entry again tells.
 func (l *Ledger) Commit(ctx context.Context, e Entry) (uint64, error) {
 	e.Replaces = e.Revision
-	value, err := json.Marshal(e)
+	value, err := e.encode()
 	if err != nil {
 		return 0, fmt.Errorf("ledger: commit %s: %w", e.Key().Short(), err)
 	}
@@ -182,15 +181,3 @@ func ledgerSubject(site report.Token, key report.Key) string {
 }
 
 func entryKey(site report.Token, key report.Key) string { return string(site) + "." + string(key) }
-
-func readEntry(value []byte, revision uint64) (Entry, error) {
-	var e Entry
-	if len(value) == 0 { // the marker of a deletion, which is not ours to make: there is no entry, at this revision
-		return Entry{Revision: revision}, nil
-	}
-	if err := json.Unmarshal(value, &e); err != nil {
-		return Entry{}, fmt.Errorf("%w: revision %d: %w", ErrUnreadable, revision, err)
-	}
-	e.Revision, e.Raw = revision, value
-	return e, nil
-}
