@@ -189,7 +189,7 @@ func (a *app) publish(ctx context.Context, s *session, list publication) (r rece
 	r.Skipped = list.bad
 	bar := a.startProgress("publishing", list.total)
 	defer bar.end()
-	for receipt := range stream.PublishAll(ctx, s.js, list.rows, s.settled) {
+	for receipt := range stream.PublishAll(ctx, s.js, list.rows, s.settled()) {
 		switch {
 		case receipt.Err != nil && ctx.Err() != nil: // it was on its way, and may have arrived
 			continue
@@ -215,18 +215,27 @@ func (a *app) publish(ctx context.Context, s *session, list publication) (r rece
 	return r, nil
 }
 
-// settled finds which reports the ledger has settled. A ledger that does not answer settles none: a report that is sent all the
-// same is recognised by whoever works it.
-func (s *session) settled(ctx context.Context, refs []report.Ref) map[report.Key]bool {
-	entries, err := s.ledger.LookupMany(ctx, refs)
-	if err != nil {
-		return nil
+// settled finds which reports the ledger has settled, and looks for none while the ledger is empty. A ledger that does not answer settles
+// none: a report that is sent all the same is recognised by whoever works it.
+func (s *session) settled() stream.Settled {
+	empty := true
+	return func(ctx context.Context, refs []report.Ref) map[report.Key]bool {
+		if empty {
+			n, err := s.ledger.Len(ctx)
+			if empty = n == 0 && err == nil; empty {
+				return nil
+			}
+		}
+		entries, err := s.ledger.LookupMany(ctx, refs)
+		if err != nil {
+			return nil
+		}
+		done := make(map[report.Key]bool, len(entries))
+		for key, e := range entries {
+			done[key] = e.State == keyvalue.Done
+		}
+		return done
 	}
-	done := make(map[report.Key]bool, len(entries))
-	for key, e := range entries {
-		done[key] = e.State == keyvalue.Done
-	}
-	return done
 }
 
 // hintDisk adds what a store in this process most likely suffers from if it does not answer.
