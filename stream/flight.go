@@ -17,7 +17,7 @@ import (
 // publishWindow bounds the portions of a list that are on their way at once: 4,000 reports, or 16 MiB.
 const publishWindow = 8
 
-// Settled finds which of some reports, at most 500, need no publishing.
+// Settled finds which of some reports, at most 500, need no publishing. It is called from several goroutines at once.
 type Settled func(context.Context, []report.Ref) map[report.Key]bool
 
 // PublishAll hands many reports over, a bounded number on their way at once, and yields a receipt for each in the order of

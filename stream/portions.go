@@ -17,14 +17,15 @@ const (
 // portion is some rows of a list that follow each other, and what becomes of them.
 type portion struct {
 	rows    []report.Row
-	refs    []report.Ref // of rows; zero where one has an error
+	refs    []report.Ref  // of rows; zero where one has an error
+	asked   chan struct{} // closed when settled is known
 	settled map[report.Key]bool
 	answers []answer // to rows
 	waiting int      // sent and not answered
 }
 
 func newPortion(rows []report.Row) *portion {
-	p := &portion{rows: rows, refs: make([]report.Ref, len(rows)), answers: make([]answer, len(rows))}
+	p := &portion{rows: rows, asked: make(chan struct{}), refs: make([]report.Ref, len(rows)), answers: make([]answer, len(rows))}
 	for i, row := range rows {
 		if row.Err == nil {
 			p.refs[i] = row.Event.Ref()
@@ -35,6 +36,7 @@ func newPortion(rows []report.Row) *portion {
 
 // ask finds what is settled of a portion.
 func (p *portion) ask(ctx context.Context, settled Settled) {
+	defer close(p.asked)
 	refs := make([]report.Ref, 0, len(p.rows))
 	for i, row := range p.rows {
 		if row.Err == nil {
@@ -70,7 +72,10 @@ func inPortions(rows iter.Seq[report.Row]) iter.Seq[[]report.Row] {
 	}
 }
 
-// readAhead yields the portions of a list. While one is worked, the next is asked about, and the one after that is read; no more than
+// askedAhead is how many portions wait, besides one at either end, to be worked while the questions about them are answered.
+const askedAhead = 2
+
+// readAhead yields the portions of a list. While one is worked, questions about the next are under way, and one more is read; no more than
 // those are held. The goroutines end with the loop, which waits for them.
 func readAhead(ctx context.Context, rows iter.Seq[report.Row], settled Settled) iter.Seq[*portion] {
 	return func(yield func(*portion) bool) {
@@ -78,44 +83,27 @@ func readAhead(ctx context.Context, rows iter.Seq[report.Row], settled Settled) 
 		var running sync.WaitGroup
 		defer running.Wait()
 		defer stop()
-		next := handOn(ctx, &running, func(give func(*portion) bool) {
+		next := make(chan *portion, askedAhead)
+		running.Go(func() {
+			defer close(next)
 			for group := range inPortions(rows) {
-				if !give(newPortion(group)) {
+				p := newPortion(group)
+				if settled != nil {
+					running.Go(func() { p.ask(ctx, settled) })
+				} else {
+					close(p.asked)
+				}
+				select {
+				case next <- p:
+				case <-ctx.Done():
 					return
 				}
 			}
 		})
-		if settled != nil {
-			read := next
-			next = handOn(ctx, &running, func(give func(*portion) bool) {
-				for p := range read {
-					if p.ask(ctx, settled); !give(p) {
-						return
-					}
-				}
-			})
-		}
 		for p := range next {
-			if ctx.Err() != nil || !yield(p) {
+			if <-p.asked; ctx.Err() != nil || !yield(p) {
 				return
 			}
 		}
 	}
-}
-
-// handOn runs from on a goroutine and returns what it gives. Give returns false when ctx has ended.
-func handOn(ctx context.Context, running *sync.WaitGroup, from iter.Seq[*portion]) <-chan *portion {
-	to := make(chan *portion)
-	running.Go(func() {
-		defer close(to)
-		from(func(p *portion) bool {
-			select {
-			case to <- p:
-				return true
-			case <-ctx.Done():
-				return false
-			}
-		})
-	})
-	return to
 }

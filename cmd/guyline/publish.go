@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
@@ -218,13 +219,13 @@ func (a *app) publish(ctx context.Context, s *session, list publication) (r rece
 // settled finds which reports the ledger has settled, and looks for none while the ledger is empty. A ledger that does not answer settles
 // none: a report that is sent all the same is recognised by whoever works it.
 func (s *session) settled() stream.Settled {
-	empty := true
+	var used atomic.Bool
 	return func(ctx context.Context, refs []report.Ref) map[report.Key]bool {
-		if empty {
-			n, err := s.ledger.Len(ctx)
-			if empty = n == 0 && err == nil; empty {
+		if !used.Load() {
+			if n, err := s.ledger.Len(ctx); n == 0 && err == nil {
 				return nil
 			}
+			used.Store(true)
 		}
 		entries, err := s.ledger.LookupMany(ctx, refs)
 		if err != nil {
