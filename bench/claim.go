@@ -65,7 +65,10 @@ func stake(ctx context.Context, js jetstream.JetStream, cfg stream.Config) (_ *c
 		return nil, err
 	}
 	err = errors.Join(consumer.Setup(ctx, js, cfg), setupLimits(ctx, js, cfg))
-	return c, errors.Join(err, c.note(context.WithoutCancel(ctx), append(product(), limitsStream)...))
+	if err = errors.Join(err, c.note(context.WithoutCancel(ctx), append(product(), limitsStream)...)); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // setupLimits makes the queue that the reference's ceiling was measured on.

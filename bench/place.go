@@ -102,7 +102,9 @@ func (c Config) Validate() error {
 
 // Connect returns a new connection, in process if the server is. The caller closes it.
 func (p *Place) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	opts = append([]nats.Option{nats.Name("guyline-bench"), nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectBufSize(-1)}, opts...)
+	opts = append([]nats.Option{
+		nats.Name("guyline-bench"), nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectBufSize(-1),
+	}, opts...)
 	switch p.cfg.Mode {
 	case Embedded:
 		return p.store.Connect(opts...)
@@ -170,6 +172,23 @@ func (p *Place) pid() (int, error) {
 		return 0, ErrUnknown
 	}
 	return p.process.cmd.Process.Pid, nil
+}
+
+// Profile writes profiles of the processor time of this process and of a separate server's, until stop is called: NAME.pprof and
+// NAME-server.pprof. There can be one at a time.
+func (p *Place) Profile(ctx context.Context, name string) (stop func() error, err error) {
+	var own profile
+	turn := func(client, server string) error {
+		err := own.turn(client)
+		if p.process != nil && err == nil {
+			_, err = p.process.ask(ctx, profileWord+server)
+		}
+		if err != nil {
+			return fmt.Errorf("profile: %w", err)
+		}
+		return nil
+	}
+	return func() error { return turn("", "") }, turn(name+".pprof", name+"-server.pprof")
 }
 
 // Dir is the directory of the store; empty of a given server.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"time"
@@ -28,16 +29,21 @@ type serverSettings struct {
 	Sync  bool
 }
 
-// serving is what a server process says once it serves.
-type serving struct {
-	Port int
+// answer is what a server process says once it serves, and to each word it is told.
+type answer struct {
+	Port  int
+	Error string
 }
+
+// profileWord begins what a server process is told: where to write a profile of its processor time from now on; with no file, to end it.
+const profileWord = "profile "
 
 // process is a server process. It dies with this process: the kernel sees to that where it can, and everywhere the server ends when its
 // standard input does.
 type process struct {
 	cmd   *exec.Cmd
-	stdin io.Closer
+	stdin io.WriteCloser
+	said  chan answer
 	ended chan struct{}
 }
 
@@ -57,7 +63,7 @@ func startProcess(ctx context.Context, s serverSettings) (*process, int, error) 
 	if err != nil {
 		return fail(err)
 	}
-	p := &process{cmd: exec.Command(self, ServerCommand), ended: make(chan struct{})}
+	p := &process{cmd: exec.Command(self, ServerCommand), said: make(chan answer), ended: make(chan struct{})}
 	complaints := &tail{}
 	p.cmd.Stderr = complaints
 	p.cmd.SysProcAttr = attributes()
@@ -65,40 +71,49 @@ func startProcess(ctx context.Context, s serverSettings) (*process, int, error) 
 	if err != nil {
 		return fail(err)
 	}
-	stdin, err := p.cmd.StdinPipe()
-	if err != nil {
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return fail(err)
 	}
 	if err := p.cmd.Start(); err != nil {
 		return fail(err)
 	}
-	p.stdin = stdin
-	said := make(chan serving, 1)
 	go func() {
 		defer close(p.ended)
 		for lines := bufio.NewScanner(stdout); lines.Scan(); {
-			var word serving
-			if json.Unmarshal(lines.Bytes(), &word) == nil && word.Port > 0 {
-				said <- word
-				break
+			var word answer
+			if json.Unmarshal(lines.Bytes(), &word) == nil {
+				p.said <- word // somebody asked, and waits
 			}
 		}
-		_, _ = io.Copy(io.Discard, stdout)
 		_ = p.cmd.Wait() // how it ended is its own to tell
 	}()
-	_, _ = stdin.Write(append(first, '\n')) // if that fails it is dead already
-	select {
-	case word := <-said:
-		return p, word.Port, nil
-	case <-p.ended:
-		return fail(errors.New(complaints.last()))
-	case <-time.After(patience):
-		err = fmt.Errorf("it does not serve after %v", patience)
-	case <-ctx.Done():
-		err = ctx.Err()
+	word, err := p.ask(ctx, string(first))
+	if err != nil {
+		p.kill()
+		if said := complaints.last(); said != "" && ctx.Err() == nil {
+			err = fmt.Errorf("%w: %s", err, said)
+		}
+		return fail(err)
 	}
-	p.kill()
-	return fail(err)
+	return p, word.Port, nil
+}
+
+// ask tells it something and waits for its answer. After an error it is to be killed.
+func (p *process) ask(ctx context.Context, line string) (answer, error) {
+	_, _ = io.WriteString(p.stdin, line+"\n") // if that fails it is dead already
+	select {
+	case word := <-p.said:
+		if word.Error != "" {
+			return word, errors.New(word.Error)
+		}
+		return word, nil
+	case <-p.ended:
+		return answer{}, errors.New("it has ended")
+	case <-time.After(patience):
+		return answer{}, fmt.Errorf("no answer after %v", patience)
+	case <-ctx.Done():
+		return answer{}, ctx.Err()
+	}
 }
 
 // kill ends it and waits for that.
@@ -107,8 +122,7 @@ func (p *process) kill() {
 		return
 	}
 	_ = p.cmd.Process.Kill() // the dead do not mind
-	<-p.ended
-	p.stdin.Close()
+	p.wait()
 }
 
 // stop lets it end in good order and waits for that.
@@ -117,7 +131,19 @@ func (p *process) stop() {
 		return
 	}
 	p.stdin.Close()
-	<-p.ended
+	p.wait()
+}
+
+// wait waits until it has ended. What it still says is an answer that nobody waits for any more.
+func (p *process) wait() {
+	for {
+		select {
+		case <-p.said:
+		case <-p.ended:
+			p.stdin.Close()
+			return
+		}
+	}
 }
 
 // Serve is a server process: nats-server with JetStream on loopback, for whoever knows the token. It ends when ctx does, or the standard
@@ -128,13 +154,6 @@ func Serve(ctx context.Context, in io.Reader, out, log io.Writer) error {
 	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &s) != nil || s.Dir == "" || s.Token == "" {
 		return errors.New("no settings on standard input: this command is for the use of `guyline bench` alone")
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		defer cancel()
-		for lines.Scan() {
-		}
-	}()
 	port := s.Port
 	if port == 0 {
 		port = server.RANDOM_PORT
@@ -154,11 +173,46 @@ func Serve(ctx context.Context, in io.Reader, out, log io.Writer) error {
 	if !ok || !srv.ReadyForConnections(patience) {
 		return errors.New("the server does not accept connections")
 	}
-	if err := json.NewEncoder(out).Encode(serving{addr.Port}); err != nil {
+	say := json.NewEncoder(out)
+	if err := say.Encode(answer{Port: addr.Port}); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer cancel()
+		var p profile
+		for lines.Scan() {
+			var a answer
+			if file, ok := strings.CutPrefix(lines.Text(), profileWord); !ok {
+				a.Error = "it does not know the word"
+			} else if err := p.turn(file); err != nil {
+				a.Error = err.Error()
+			}
+			_ = say.Encode(a) // whoever asked may be gone
+		}
+	}()
 	<-ctx.Done()
 	return nil
+}
+
+// profile is a profile of this process's processor time that is being written.
+type profile struct{ file *os.File }
+
+// turn begins one in a new file, or with no name ends the one that is being written.
+func (p *profile) turn(name string) (err error) {
+	if p.file != nil {
+		pprof.StopCPUProfile()
+		err = p.file.Close()
+		p.file = nil
+	}
+	if name == "" || err != nil {
+		return err
+	}
+	if p.file, err = os.Create(name); err != nil {
+		return err
+	}
+	return pprof.StartCPUProfile(p.file)
 }
 
 // serverLog writes what the server complains about.
@@ -192,5 +246,5 @@ func (t *tail) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	lines := strings.Split(strings.TrimSpace(string(t.kept)), "\n")
-	return "it ended: " + lines[len(lines)-1]
+	return lines[len(lines)-1]
 }

@@ -263,6 +263,7 @@ func openGuyline(ctx context.Context, l *lap) (func(context.Context) error, erro
 		switch o.Kind {
 		case consumer.Succeeded, consumer.Duplicate:
 			l.settle(o.Kind == consumer.Duplicate)
+		case consumer.LeftAlone: // it is delivered again
 		default:
 			l.fail(fmt.Errorf("a report of %s was %s: %s", o.SiteID, o.Kind, o.Reason))
 		}
@@ -283,7 +284,8 @@ func openGuyline(ctx context.Context, l *lap) (func(context.Context) error, erro
 func noop(context.Context, report.Event) (report.Result, error) { return noopResult, nil }
 
 // noopResult has the size of a small result.
-var noopResult = report.Result(`{"pages":12,"bytes":48213,"version":"1.7","producer":"none","title":"Annual inspection of a tower","text":true,"scanned":false}`)
+var noopResult = report.Result(`{"pages":12,"bytes":48213,"version":"1.7","producer":"none",` +
+	`"title":"Annual inspection of a tower","text":true,"scanned":false}`)
 
 // read decodes an event as loosely as a user of encoding/json would.
 func read(body []byte) (e report.Event, err error) {
@@ -324,8 +326,8 @@ func backlog(i, every int) *nats.Msg {
 		i, id = i-min(2, every-1), "again"
 	}
 	e := report.Event{SiteID: fmt.Sprintf("BENCH-%04d", i%sites), SourceURI: fmt.Sprintf("https://portal.example/inspections/2026/%08d.pdf", i)}
-	body := fmt.Appendf(nil, `{"site_id":%q,"source_uri":%q,"due":"2026-12-01T00:00:00Z","metadata":{"inspector":"j.doe","visit":%d,"kind":"annual","tags":["tower","guy"]}}`,
-		e.SiteID, e.SourceURI, i)
+	body := fmt.Appendf(nil, `{"site_id":%q,"source_uri":%q,"due":"2026-12-01T00:00:00Z",`+
+		`"metadata":{"inspector":"j.doe","visit":%d,"kind":"annual","tags":["tower","guy"]}}`, e.SiteID, e.SourceURI, i)
 	return &nats.Msg{
 		Subject: submittedPrefix + string(report.NewToken(e.SiteID)),
 		Header:  nats.Header{jetstream.MsgIDHeader: {string(e.Key()) + id}},

@@ -2,13 +2,14 @@ package consumer
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/stream"
 )
 
@@ -19,7 +20,9 @@ type delivery struct {
 	msg   *nats.Msg
 	nc    *nats.Conn
 	count uint64 // how often the server has delivered this message, from 1
-	log   *slog.Logger
+
+	upstream string // see source
+	logger   *slog.Logger
 
 	forgotten int // attempts that are not in the count, see inflight.go
 	ahead     ahead
@@ -66,10 +69,9 @@ func (c *Consumer) receive(m *nats.Msg, since time.Time) (*delivery, error) {
 	ref := stream.Ref{Stream: meta.Stream, Sequence: meta.Sequence.Stream}
 	d := &delivery{
 		Message: stream.Read(ref, m.Subject, m.Header, m.Data, meta.Timestamp),
-		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, ackWait: c.cfg.Queues.AckWait, beatAt: since,
+		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log,
 	}
 	d.forgotten = c.inflight.forgotten(ref, d.Key, d.attempt(c.cfg.Queues.MaxAttempts))
-	d.log = c.log.With("site", d.Event.SiteID, "key", d.Key.Short())
 	return d, nil
 }
 
@@ -171,5 +173,21 @@ func (c *Consumer) beat(ctx context.Context) {
 
 // commitID tells one's own ledger entry from another's.
 func (d *delivery) commitID() string {
-	return fmt.Sprintf("%s/%d/%d", d.Ref.Stream, d.Ref.Sequence, d.count)
+	return d.Ref.Stream + "/" + strconv.FormatUint(d.Ref.Sequence, 10) + "/" + strconv.FormatUint(d.count, 10)
+}
+
+// source is scheme://host of the report's source, or [dlq.LocalFiles].
+func (d *delivery) source() string {
+	if d.upstream == "" {
+		d.upstream = dlq.Upstream(d.Event.SourceURI)
+	}
+	return d.upstream
+}
+
+// log is for lines about the report.
+func (d *delivery) log() *slog.Logger { return slog.New(d.logger.Handler().WithAttrs(d.names())) }
+
+// names tell of which report a line is.
+func (d *delivery) names() []slog.Attr {
+	return append(make([]slog.Attr, 0, 3), slog.String("site", d.Event.SiteID), slog.String("key", d.Key.Short()))
 }

@@ -26,8 +26,8 @@ const (
 // must not go on.
 //
 // A pull asks for no more reports than it owns slots, which the reports take over. A queue that was not empty at the last look is asked
-// for as many as there are free slots, without waiting. An empty one is asked to wait for one, but not while the other is busy: its pull
-// would keep a slot, perhaps the last one, from what the other has.
+// for as many as there are free slots, without waiting. An empty one is asked for one only, as what is kept for it is kept from the other,
+// and to wait for it, unless the other is busy and that slot may be the last one.
 func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.Bool) error {
 	p, err := c.newPuller(name)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.
 			}
 			failures, checked = 0, time.Now()
 		}
-		if err := c.pull(p, mine, !mine.Load() && !other.Load()); err != nil {
+		if err := c.pull(p, mine, other); err != nil {
 			c.log.Debug("a pull has failed", "queue", name, "err", err)
 			checked = time.Time{} // it may have been made anew, with other settings
 			pause(ctx, pullAgain)
@@ -63,11 +63,10 @@ func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.
 	return nil
 }
 
-// pull makes one pull with the slot that the caller owns and, unless it waits, with all others that are free. It notes whether the queue had
-// something.
-func (c *Consumer) pull(p *puller, found *atomic.Bool, wait bool) error {
-	own := 1
-	if !wait {
+// pull makes one pull with the slot that the caller owns and, if the queue had something at the last look, all others that are free.
+func (c *Consumer) pull(p *puller, mine, other *atomic.Bool) error {
+	own, wait := 1, !mine.Load() && !other.Load()
+	if mine.Load() {
 		own += c.claim(mostPulled - own)
 	}
 	some := false
@@ -76,7 +75,7 @@ func (c *Consumer) pull(p *puller, found *atomic.Bool, wait bool) error {
 		own -= len(reports)
 		c.take(reports, since, func() { c.slots.Release(1) })
 		if some = some || len(reports) > 0; own == 0 || !more {
-			found.Store(some)
+			mine.Store(some)
 			c.slots.Release(int64(own))
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -51,8 +52,8 @@ func expecting(revision uint64) nats.Header {
 
 // send publishes a message and waits for the server's answer to it, but not for longer than [jsapi.Timeout].
 func (w *writes) send(ctx context.Context, m *nats.Msg) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, jsapi.Timeout)
-	defer cancel()
+	patience := time.NewTimer(jsapi.Timeout)
+	defer patience.Stop()
 	number, answer := w.expect()
 	defer w.forget(number)
 	m.Reply = w.inbox + "." + strconv.FormatUint(number, 10)
@@ -62,6 +63,8 @@ func (w *writes) send(ctx context.Context, m *nats.Msg) (uint64, error) {
 	select {
 	case a := <-answer:
 		return w.read(a)
+	case <-patience.C:
+		return 0, fmt.Errorf("no answer within %v: %w", jsapi.Timeout, context.DeadlineExceeded)
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}

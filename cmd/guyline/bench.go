@@ -16,7 +16,7 @@ import (
 
 func (a *app) benchCommand() *cobra.Command {
 	var (
-		server, sync           string
+		server, sync, profile  string
 		designs                []string
 		reports, reps, workers int
 	)
@@ -44,7 +44,7 @@ func (a *app) benchCommand() *cobra.Command {
 					cfg.Designs = append(cfg.Designs, bench.Design(d))
 				}
 			}
-			cfg.Reps, cfg.Workers = reps, workers
+			cfg.Reps, cfg.Workers, cfg.Profile = reps, workers, profile
 			if err := cfg.Validate(); err != nil {
 				return usageError{err}
 			}
@@ -57,7 +57,10 @@ func (a *app) benchCommand() *cobra.Command {
 	f.IntVar(&reports, "n", usual.Reports, fmt.Sprintf("reports in the backlog of each lap; with --sync always %d", synced.Reports))
 	f.IntVar(&reps, "reps", usual.Reps, "repetitions, each of which runs every design once")
 	f.IntVar(&workers, "workers", usual.Workers, "of guyline, as GUYLINE_WORKERS")
-	f.StringSliceVar(&designs, "designs", nil, "only these, separated by commas: "+benchNames(usual.Designs)+"\n(default all; with --sync always "+benchNames(synced.Designs)+")")
+	f.StringSliceVar(&designs, "designs", nil, "only these, separated by commas: "+benchNames(usual.Designs)+
+		"\n(default all; with --sync always "+benchNames(synced.Designs)+")")
+	f.StringVar(&profile, "profile", "", "a directory for profiles of each lap: DESIGN-REPETITION.pprof of this process and\n"+
+		"DESIGN-REPETITION-server.pprof; they cost a little")
 	cmd.AddCommand(a.benchPublishCommand())
 	return cmd
 }
@@ -65,9 +68,10 @@ func (a *app) benchCommand() *cobra.Command {
 // benchPlaceFlags are the flags that say where to measure.
 func benchPlaceFlags(cmd *cobra.Command, server, sync *string) {
 	f := cmd.Flags()
-	f.StringVar(server, "server", string(bench.Separate), "separate: a process of its own, over loopback; embedded: in this process, as without GUYLINE_NATS_URL; given:\n"+
-		"at GUYLINE_NATS_URL, where Guyline must not be set up: what is made there is deleted again")
-	f.StringVar(sync, "sync", string(bench.Interval), "interval: an acknowledged write survives the end of the process; always: a power cut, as GUYLINE_SYNC. Not for a given server")
+	f.StringVar(server, "server", string(bench.Separate), "separate: a process of its own, over loopback; embedded: in this process, as without GUYLINE_NATS_URL;\n"+
+		"given: at GUYLINE_NATS_URL, where Guyline must not be set up; what is made there is deleted again")
+	f.StringVar(sync, "sync", string(bench.Interval), "interval: an acknowledged write survives the end of the process; always: a power cut. As GUYLINE_SYNC,\n"+
+		"which is always unless set; a given server has its own")
 }
 
 // benchPlace is what those flags say.
@@ -100,8 +104,8 @@ func (a *app) bench(ctx context.Context, cfg bench.ThroughputConfig) error {
 	case a.json:
 		return a.printJSON(r)
 	}
-	for _, print := range []func(*bench.ThroughputResult) error{a.printBenchSettings, a.printBenchDesigns, a.printBenchRatios, a.printBenchGoals} {
-		if err := print(r); err != nil {
+	for _, show := range []func(*bench.ThroughputResult) error{a.printBenchSettings, a.printBenchDesigns, a.printBenchRatios, a.printBenchGoals} {
+		if err := show(r); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,10 +17,16 @@ func TestBench(t *testing.T) {
 	s := newShop(t)
 	temp := t.TempDir()
 	s.env = []string{"TMPDIR=" + temp}
-	s.want(t, 0, []string{"bench", "--n", "100", "--reps", "1", "--workers", "8", "--designs", "raw,naive,guyline"},
+	s.want(t, 0, []string{"bench", "--n", "100", "--reps", "1", "--workers", "8", "--designs", "raw,naive,guyline", "--profile", "profiles/new"},
 		"server separate, sync interval\n", "laps 1 repetitions of 100 reports each; guyline has 8 workers\n",
-		"checked guyline: 100 reports, 75 done, 25 duplicates\n", "DESIGN REPORTS/S CPU S/100K CLIENT SERVER\n", "RATE / raw naive\n", "CPU / raw naive\n", "\n1 rate / naive ")
+		"checked guyline: 100 reports, 75 done, 25 duplicates\n", "DESIGN REPORTS/S CPU S/100K CLIENT SERVER\n",
+		"RATE / raw naive\n", "CPU / raw naive\n", "\n1 rate / naive ")
 
+	for _, name := range []string{"raw-1.pprof", "guyline-1.pprof", "guyline-1-server.pprof"} {
+		if b, err := os.ReadFile(filepath.Join(s.dir, "profiles/new", name)); err != nil || len(b) == 0 {
+			t.Errorf("profile %s: %d bytes, %v", name, len(b), err)
+		}
+	}
 	e := s.want(t, 0, []string{"bench", "--n", "100", "--reps", "2", "--designs", "naive,guyline", "--server", "embedded", "--sync", "always", "--json"})
 	d := json.NewDecoder(strings.NewReader(e.stdout))
 	d.DisallowUnknownFields()
@@ -33,26 +40,42 @@ func TestBench(t *testing.T) {
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	if left, err := os.ReadDir(s.dir); err != nil || len(left) != 1 { // testdata
+	if left, err := os.ReadDir(s.dir); err != nil || len(left) != 2 { // testdata and profiles
 		t.Errorf("in the working directory: %v, %v", left, err)
 	}
 }
 
-// A bench that is stopped leaves neither a server nor its store.
+// A bench that is stopped leaves neither a server nor its store, and on a given server no stream.
 func TestBenchStopped(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
-	temp := t.TempDir()
-	s.env = []string{"TMPDIR=" + temp}
-	p := s.background(t, "bench", "--n", "100000", "--designs", "raw,naive")
-	natstest.Eventually(t, "the check to be over", func() bool { return strings.Contains(p.stderr.String(), `"msg":"checked"`) })
-	e := p.stop(syscall.SIGINT)
-	lines := strings.Split(strings.TrimSpace(e.stderr), "\n")
-	if last := lines[len(lines)-1]; e.code != exitFailed || last != "guyline: stopped before everything was measured" || e.stdout != "" {
-		t.Errorf("exit %d\n%s%s", e.code, e.stdout, e.stderr)
-	}
-	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+	given := natstest.Start(t)
+	for _, server := range []string{"separate", "embedded", "given"} {
+		t.Run(server, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			temp := t.TempDir()
+			s.env = []string{"TMPDIR=" + temp, "GUYLINE_NATS_URL=" + given.URL()}
+			p := s.background(t, "bench", "--n", "100000", "--designs", "naive", "--server", server)
+			natstest.Eventually(t, "the check to be over", func() bool { return strings.Contains(p.stderr.String(), `"msg":"checked"`) })
+			e := p.stop(syscall.SIGINT)
+			lines := strings.Split(strings.TrimSpace(e.stderr), "\n")
+			if last := lines[len(lines)-1]; e.code != exitFailed || last != "guyline: stopped before everything was measured" || e.stdout != "" {
+				t.Errorf("exit %d\n%s%s", e.code, e.stdout, e.stderr)
+			}
+			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+			if server != "given" {
+				return
+			}
+			names := given.JetStream(t).StreamNames(t.Context())
+			for name := range names.Name() {
+				t.Errorf("stream %s is left behind", name)
+			}
+			if err := names.Err(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
