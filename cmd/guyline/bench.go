@@ -62,7 +62,7 @@ func (a *app) benchCommand() *cobra.Command {
 		"\n(default all; with --sync always "+benchNames(synced.Designs)+")")
 	f.StringVar(&profile, "profile", "", "a directory for profiles of each lap: DESIGN-REPETITION.pprof of this process and\n"+
 		"DESIGN-REPETITION-server.pprof; they cost a little")
-	cmd.AddCommand(a.benchLatencyCommand())
+	cmd.AddCommand(a.benchLatencyCommand(), a.benchLedgerCommand(), a.benchPublishCommand())
 	return cmd
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
@@ -189,23 +190,12 @@ func (a *app) publish(ctx context.Context, s *session, list publication) (r rece
 	r.Skipped = list.bad
 	bar := a.startProgress("publishing", list.total)
 	defer bar.end()
-	fresh := func(yield func(report.Row) bool) {
-		for rows := range inPortions(list.rows) {
-			settled := s.settled(ctx, rows)
-			for _, row := range rows {
-				if ctx.Err() != nil {
-					return
-				}
-				if row.Err == nil && settled[row.Event.Key()].State == keyvalue.Done {
-					r.Done++
-				} else if !yield(row) {
-					return
-				}
-			}
-		}
-	}
-	for receipt := range stream.PublishAll(ctx, s.js, fresh) {
+	for receipt := range stream.PublishAll(ctx, s.js, list.rows, s.settled()) {
 		switch {
+		case receipt.Err != nil && ctx.Err() != nil: // it was on its way, and may have arrived
+			continue
+		case receipt.Settled:
+			r.Done++
 		case receipt.Err == nil && receipt.Duplicate:
 			r.Duplicate++
 		case receipt.Err == nil:
@@ -224,6 +214,29 @@ func (a *app) publish(ctx context.Context, s *session, list publication) (r rece
 		return r, fmt.Errorf("interrupted after %d accepted; publish the list again, what the queue has is recognised", r.Accepted)
 	}
 	return r, nil
+}
+
+// settled finds which reports the ledger has settled, and looks for none while the ledger is empty. A ledger that does not answer settles
+// none: a report that is sent all the same is recognised by whoever works it.
+func (s *session) settled() stream.Settled {
+	var used atomic.Bool
+	return func(ctx context.Context, refs []report.Ref) map[report.Key]bool {
+		if !used.Load() {
+			if n, err := s.ledger.Len(ctx); n == 0 && err == nil {
+				return nil
+			}
+			used.Store(true)
+		}
+		entries, err := s.ledger.LookupMany(ctx, refs)
+		if err != nil {
+			return nil
+		}
+		done := make(map[report.Key]bool, len(entries))
+		for key, e := range entries {
+			done[key] = e.State == keyvalue.Done
+		}
+		return done
+	}
 }
 
 // hintDisk adds what a store in this process most likely suffers from if it does not answer.

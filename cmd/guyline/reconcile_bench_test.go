@@ -81,7 +81,7 @@ func stock(tb testing.TB, dir, list, fates string, n int) {
 			}
 		}
 	}
-	for r := range stream.PublishAll(ctx, js, of('w')) {
+	for r := range stream.PublishAll(ctx, js, of('w'), nil) {
 		check(tb, r.Err)
 	}
 	at := time.Now().UTC()

@@ -1,0 +1,266 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/guyline/guyline/report"
+	"github.com/guyline/guyline/stream"
+)
+
+// PublishConfig says how publishing a list is measured.
+type PublishConfig struct {
+	Place Config
+	Rows  int  // of the list, 1,000 to 5,000,000
+	Known int  // entries that the ledger has of other reports, at most 5,000,000
+	Reps  int  // laps of each way, 1 to 100
+	Lines bool // the list is JSON lines, not a CSV
+}
+
+// Validate checks the settings.
+func (c PublishConfig) Validate() error {
+	switch {
+	case c.Rows < 1000 || c.Rows > 5_000_000:
+		return fmt.Errorf("the number of rows is %d, allowed is 1000 to 5000000", c.Rows)
+	case c.Known < 0 || c.Known > 5_000_000:
+		return fmt.Errorf("the number of known reports is %d, allowed is 0 to 5000000", c.Known)
+	case c.Reps < 1 || c.Reps > 100:
+		return fmt.Errorf("the number of repetitions is %d, allowed is 1 to 100", c.Reps)
+	}
+	return c.Place.Validate()
+}
+
+// PublishLap is one list, published.
+type PublishLap struct {
+	Repetition int      `json:"repetition"`
+	Seconds    float64  `json:"seconds"`
+	Rate       float64  `json:"reports_per_second"`
+	CPU        *float64 `json:"cpu_s_per_100k,omitempty"`   // client and server
+	Client     *int64   `json:"client_rss_bytes,omitempty"` // the peak; with an embedded server, of both
+	Server     *int64   `json:"server_rss_bytes,omitempty"` // the peak
+}
+
+// PublishResult is what was measured. What is unknown is nil, and missing in JSON.
+type PublishResult struct {
+	Rows    int          `json:"rows"`
+	Known   int          `json:"known"`
+	Raw     []PublishLap `json:"raw"`
+	Guyline []PublishLap `json:"guyline"`
+	Rate    Range        `json:"rate"` // ratio of guyline to raw
+	CPU     *Range       `json:"cpu,omitempty"`
+}
+
+// Lister publishes a list as the product's command does: it is read and checked, the ledger is asked, and the reports are
+// published, all over the given connection. It returns how many the queue has accepted.
+type Lister func(ctx context.Context, nc *nats.Conn, file string) (accepted int64, err error)
+
+// Publish measures ours from the opening of the file on, against nats.go's PublishMsgAsync of the same messages, which are in memory
+// then: 4,096 on their way at once, and nothing else to do. Each lap has a fresh store, and the two take turns at being first.
+func Publish(ctx context.Context, cfg PublishConfig, ours Lister, log *slog.Logger) (_ *PublishResult, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	list, err := cfg.writeList()
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(list)
+	r := &PublishResult{Rows: cfg.Rows, Known: cfg.Known}
+	for rep := 1; rep <= cfg.Reps; rep++ {
+		for turn := range 2 {
+			name, laps := "raw", &r.Raw
+			run := func(ctx context.Context, nc *nats.Conn) (func() (int64, error), error) {
+				messages, err := messagesOf(list)
+				return func() (int64, error) { return publishRaw(ctx, nc, messages) }, err
+			}
+			if turn == rep%2 {
+				name, laps = "guyline", &r.Guyline
+				run = func(ctx context.Context, nc *nats.Conn) (func() (int64, error), error) {
+					return func() (int64, error) { return ours(ctx, nc, list) }, nil
+				}
+			}
+			lap, err := cfg.lap(ctx, run)
+			if err != nil {
+				return nil, fmt.Errorf("%s, repetition %d: %w", name, rep, err)
+			}
+			lap.Repetition = rep
+			*laps = append(*laps, lap)
+			log.Info("measured", "repetition", rep, "publisher", name, "per_second", int(lap.Rate), "seconds", lap.Seconds, "cpu_s_per_100k", lap.CPU)
+		}
+	}
+	var rates, cpus []float64
+	for i, g := range r.Guyline {
+		rates = append(rates, g.Rate/r.Raw[i].Rate)
+		if g.CPU != nil && r.Raw[i].CPU != nil && *r.Raw[i].CPU > 0 {
+			cpus = append(cpus, *g.CPU / *r.Raw[i].CPU)
+		}
+	}
+	r.Rate = spread(rates)
+	if len(cpus) == len(rates) {
+		r.CPU = known(cpus)
+	}
+	return r, nil
+}
+
+// lap opens a place, has the way prepared, and measures it.
+func (c PublishConfig) lap(ctx context.Context, prepare func(context.Context, *nats.Conn) (func() (int64, error), error)) (out PublishLap, err error) {
+	place, err := Open(ctx, c.Place)
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, place.Close()) }()
+	nc, err := place.Connect()
+	if err != nil {
+		return out, err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return out, err
+	}
+	queues := ThroughputConfig{Workers: 1}.consumerConfig().Queues
+	queues.QueueBytes = 16 << 30
+	mine, err := stake(ctx, js, queues)
+	if err != nil {
+		return out, err
+	}
+	if c.Place.Mode == Given { // else the store goes as a whole
+		defer func() { err = errors.Join(err, mine.leave(context.WithoutCancel(ctx), uint64(c.Rows))) }()
+	}
+	if err := c.fill(ctx, nc); err != nil {
+		return out, fmt.Errorf("fill the ledger: %w", err)
+	}
+	run, err := prepare(ctx, nc)
+	if err != nil {
+		return out, err
+	}
+	debug.FreeOSMemory() // collects garbage, too: a lap does not pay for the one before it
+	memory := place.ResetPeak()
+	before, unknown := place.CPU()
+	started := time.Now()
+	accepted, err := run()
+	if err != nil {
+		return out, err
+	}
+	out.Seconds = time.Since(started).Seconds()
+	after, again := place.CPU()
+	out.Rate = float64(c.Rows) / out.Seconds
+	if unknown == nil && again == nil {
+		out.CPU = new((after - before).Seconds() * 100_000 / float64(c.Rows))
+	}
+	if client, server, err := place.Peak(); err == nil && memory == nil {
+		out.Client = &client
+		if c.Place.Mode == Separate {
+			out.Server = &server
+		}
+	}
+	s, err := js.Stream(ctx, stream.Reports)
+	if err == nil && (accepted != int64(c.Rows) || s.CachedInfo().State.Msgs != uint64(c.Rows)) {
+		err = fmt.Errorf("%d reports were accepted and %d are in %s, want %d", accepted, s.CachedInfo().State.Msgs, stream.Reports, c.Rows)
+	}
+	return out, err
+}
+
+// writeList makes the list. Each row is another report.
+func (c PublishConfig) writeList() (name string, err error) {
+	f, err := os.CreateTemp("", "guyline-bench-list-")
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	w := bufio.NewWriter(f)
+	if !c.Lines {
+		fmt.Fprintln(w, "site_id,source_uri,due,firm,inspector")
+	}
+	for i := range c.Rows {
+		site, uri := fmt.Sprint("TWR-", 1000+i%5000), fmt.Sprintf("https://reports.example.com/2026/q2/%08d.pdf", i)
+		if c.Lines {
+			fmt.Fprintf(w, `{"site_id":%q,"source_uri":%q,"due":"2026-12-01T00:00:00Z","metadata":{"firm":"Acme Tower Services","inspector":"M. Okafor"}}`+"\n", site, uri)
+		} else {
+			fmt.Fprintf(w, "%s,%s,2026-12-01T00:00:00Z,Acme Tower Services,M. Okafor\n", site, uri)
+		}
+	}
+	return f.Name(), w.Flush()
+}
+
+// messagesOf makes the messages that the rows of a list become.
+func messagesOf(list string) (messages []*nats.Msg, err error) {
+	f, err := os.Open(list)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	for row, err := range report.ReadList(f) {
+		if err = errors.Join(err, row.Err); err != nil {
+			return nil, err
+		}
+		messages = append(messages, &nats.Msg{
+			Subject: submittedPrefix + string(report.NewToken(row.Event.SiteID)),
+			Header:  nats.Header{jetstream.MsgIDHeader: {string(row.Event.Key())}}, Data: row.Body,
+		})
+	}
+	return messages, nil
+}
+
+// publishRaw is the yardstick.
+func publishRaw(ctx context.Context, nc *nats.Conn, messages []*nats.Msg) (int64, error) {
+	var accepted atomic.Int64
+	var failed atomic.Pointer[error]
+	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(4096),
+		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, _ *nats.Msg, err error) { failed.CompareAndSwap(nil, &err) }),
+		jetstream.WithPublishAsyncAckHandler(func(jetstream.JetStream, *nats.Msg, *jetstream.PubAck) { accepted.Add(1) }))
+	if err != nil {
+		return 0, err
+	}
+	defer js.CleanupPublisher()
+	for _, m := range messages {
+		if _, err := js.PublishMsgAsync(m, jetstream.WithStallWait(stuck)); err != nil {
+			return 0, err
+		}
+	}
+	select {
+	case <-js.PublishAsyncComplete():
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	case <-time.After(stuck):
+		return 0, fmt.Errorf("no answer for %v", stuck)
+	}
+	if err := failed.Load(); err != nil {
+		return 0, *err
+	}
+	return accepted.Load(), nil
+}
+
+// fill gives the ledger entries of reports that are not in the list.
+func (c PublishConfig) fill(ctx context.Context, nc *nats.Conn) error {
+	messages := make([]*nats.Msg, 0, min(c.Known, 100_000))
+	for i := range c.Known {
+		ref := report.Event{SiteID: fmt.Sprint("TWR-", 1000+i%5000), SourceURI: fmt.Sprint("file:old/", i)}.Ref()
+		messages = append(messages, &nats.Msg{
+			Subject: ledgerSubject + string(ref.Site) + "." + string(ref.Key),
+			Data: fmt.Appendf(nil, `{"state":"done","site_id":"TWR-%d","source_uri":"file:old/%d","attempts":1,"worker":"bench","commit":"REPORTS/%d/1",`+
+				`"time":"2026-11-30T00:00:00Z"}`, 1000+i%5000, i, i),
+		})
+		if len(messages) == cap(messages) || i == c.Known-1 {
+			if _, err := publishRaw(ctx, nc, messages); err != nil {
+				return err
+			}
+			messages = messages[:0]
+		}
+	}
+	return nil
+}

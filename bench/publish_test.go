@@ -1,0 +1,28 @@
+package bench
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A publisher that says it has published more than it has is found out.
+func TestPublishMiscount(t *testing.T) {
+	t.Parallel()
+	cfg := PublishConfig{Place: Config{Mode: Embedded, Sync: Interval}, Rows: 1000, Reps: 1}
+	half := func(ctx context.Context, nc *nats.Conn, list string) (int64, error) {
+		messages, err := messagesOf(list)
+		if err != nil {
+			return 0, err
+		}
+		n, err := publishRaw(ctx, nc, messages[:500])
+		return 2 * n, err
+	}
+	if _, err := Publish(t.Context(), cfg, half, slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "guyline, repetition 1: 1000 reports were accepted and 500 are in REPORTS, want 1000") {
+		t.Error(err)
+	}
+}
