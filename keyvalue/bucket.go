@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -113,6 +114,7 @@ func setup(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCon
 		return err
 	}
 	have := s.CachedInfo().Config
+	before := have
 	want.AllowMsgTTL, want.DenyPurge = have.AllowMsgTTL, have.DenyPurge // as other tools make a bucket; neither hurts here
 	if err := jsapi.Changeable(have, want); err != nil {
 		return err
@@ -124,6 +126,8 @@ func setup(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCon
 	have.AllowRollup, have.DenyDelete, have.AllowDirect = want.AllowRollup, want.DenyDelete, want.AllowDirect
 	have.AllowAtomicPublish = have.AllowAtomicPublish || want.AllowAtomicPublish
 	have.Retention, have.ConsumerLimits = want.Retention, want.ConsumerLimits
-	_, err = js.UpdateStream(ctx, have)
+	if !reflect.DeepEqual(have, before) {
+		_, err = js.UpdateStream(ctx, have)
+	}
 	return err
 }

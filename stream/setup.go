@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -124,11 +125,20 @@ func (cfg Config) setupConsumer(ctx context.Context, js jetstream.JetStream, nam
 			return fmt.Errorf("set up consumer %s of %s: %s, and %d reports are in work or waiting for a retry: "+
 				"stop the workers when nothing is, then run setup again", Consumer, name, strings.Join(drift, "; "), info.NumAckPending)
 		}
+		if same(info.Config, want) {
+			return nil
+		}
 	}
 	if err := applyConsumer(ctx, js, name, want); err != nil {
 		return fmt.Errorf("set up consumer %s of %s: %w", Consumer, name, err)
 	}
 	return nil
+}
+
+// same reports whether an update would change nothing, but for what the server adds by itself (v2.15.3).
+func same(have, want jetstream.ConsumerConfig) bool {
+	want.Name = have.Name
+	return reflect.DeepEqual(have, want)
 }
 
 // growing is how long a stream may take to get the replicas that its consumer is to have too.

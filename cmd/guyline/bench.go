@@ -52,7 +52,6 @@ func (a *app) benchCommand() *cobra.Command {
 		},
 	}
 	usual, synced := bench.DefaultThroughput(bench.Separate, bench.Interval), bench.DefaultThroughput(bench.Separate, bench.Always)
-	cmd.AddCommand(a.benchLedgerCommand())
 	f := cmd.Flags()
 	benchPlaceFlags(cmd, &server, &sync)
 	f.IntVar(&reports, "n", usual.Reports, fmt.Sprintf("reports in the backlog of each lap; with --sync always %d", synced.Reports))

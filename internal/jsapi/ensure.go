@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -34,12 +36,40 @@ func ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCo
 			want.MaxBytes, want.MaxMsgs, want.MaxAge = have.MaxBytes, have.MaxMsgs, have.MaxAge
 		}
 		want.Placement, want.Compression, want.Metadata, want.RePublish = have.Placement, have.Compression, have.Metadata, have.RePublish
-		_, err = js.UpdateStream(ctx, want)
+		if !reflect.DeepEqual(have, completed(want)) { // an update is a file written and synced, also if it changes nothing (server v2.15.3)
+			_, err = js.UpdateStream(ctx, want)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("set up stream %s: %w", want.Name, err)
 	}
 	return nil
+}
+
+// completed is what the server makes of a configuration that leaves things open (v2.15.3). Should it do more than is known here, the
+// stream is updated once too often.
+func completed(c jetstream.StreamConfig) jetstream.StreamConfig {
+	for _, limit := range []*int64{&c.MaxMsgs, &c.MaxBytes, &c.MaxMsgsPerSubject} {
+		if *limit == 0 {
+			*limit = -1
+		}
+	}
+	if c.MaxConsumers == 0 {
+		c.MaxConsumers = -1
+	}
+	if c.MaxMsgSize == 0 {
+		c.MaxMsgSize = -1
+	}
+	if c.Replicas == 0 {
+		c.Replicas = 1
+	}
+	if c.Duplicates == 0 {
+		c.Duplicates = 2 * time.Minute
+		if c.MaxAge > 0 {
+			c.Duplicates = min(c.Duplicates, c.MaxAge)
+		}
+	}
+	return c
 }
 
 // Changeable returns an error that names what no update makes of one configuration the other (server v2.15.3), or what an update
