@@ -62,6 +62,7 @@ func (a *app) benchCommand() *cobra.Command {
 		"\n(default all; with --sync always "+benchNames(synced.Designs)+")")
 	f.StringVar(&profile, "profile", "", "a directory for profiles of each lap: DESIGN-REPETITION.pprof of this process and\n"+
 		"DESIGN-REPETITION-server.pprof; they cost a little")
+	cmd.AddCommand(a.benchLatencyCommand())
 	return cmd
 }
 
@@ -186,13 +187,15 @@ func (a *app) printBenchRatios(r *bench.ThroughputResult) error {
 	return nil
 }
 
-func (a *app) printBenchGoals(r *bench.ThroughputResult) error {
-	if len(r.Goals) == 0 {
+func (a *app) printBenchGoals(r *bench.ThroughputResult) error { return a.printGoals(r.Goals) }
+
+func (a *app) printGoals(goals []bench.Goal) error {
+	if len(goals) == 0 {
 		return nil
 	}
 	fmt.Fprintln(a.stdout)
 	t := newTable(a.stdout, "GOAL", "OF GUYLINE", "REACHED", "ACCEPT", "WORLD-CLASS", "VERDICT")
-	for _, g := range r.Goals {
+	for _, g := range goals {
 		sign := ">="
 		if g.AtMost {
 			sign = "<="

@@ -130,7 +130,7 @@ func (a *app) command() *cobra.Command {
 		a.runCommand(), a.publishCommand(), a.statusCommand(), a.resultsCommand(), a.showCommand(), a.whyCommand(),
 		a.reconcileCommand(), a.reprocessCommand(), a.dlqCommand(),
 		a.sitesCommand(), a.auditCommand(), a.inspectCommand(), a.setupCommand(), a.doctorCommand(), a.configCommand(), a.demoCommand(), a.versionCommand(),
-		a.extractChildCommand(), a.chaosCommand(), a.benchCommand(), a.benchServerCommand(),
+		a.extractChildCommand(), a.chaosCommand(), a.benchCommand(), a.benchServerCommand(), a.benchWorkerCommand(),
 	)
 	root.AddCommand(a.chaosParts()...)
 	asUsage(root)
