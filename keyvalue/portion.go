@@ -8,7 +8,7 @@ import (
 // portion is how many entries to ask for in one request: as many as the server finds quickly.
 //
 // For an entry that it has not in memory the server reads the whole block around it, 4 MiB, and indexes it: 2 ms of processor time, and
-// 20 ms or more if the block was not used for some minutes. Of entries that lie together the first pays for all. But for those of a list
+// 30 ms or more if the block was not used for two minutes. Of entries that lie together the first pays for all. But for those of a list
 // that is scattered over a large ledger each pays; and while the server answers, it reads nothing else from this connection and
 // takes no commit. So a request must not be long.
 type portion struct{ n atomic.Int64 }
