@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// natsSettings is what a NATS server process is told.
+type natsSettings struct {
+	Dir   string
+	Port  string
+	Token string
+}
+
+// startNATS starts this program again as a NATS server: the version that the product embeds, JetStream with its defaults.
+func startNATS(ctx context.Context, dir, secret string) (*server, error) {
+	addr, port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	cmd, err := again(serveNATS, natsSettings{filepath.Join(dir, "data"), port, secret})
+	if err != nil {
+		return nil, err
+	}
+	s, err := launch(cmd, dir, endpoint{Addr: addr, Secret: secret}, syscall.SIGKILL)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.listening(ctx, dir)
+}
+
+// runNATS is that process.
+func runNATS(in io.Reader) error {
+	var cfg natsSettings
+	if err := json.NewDecoder(in).Decode(&cfg); err != nil {
+		return err
+	}
+	port, err := strconv.Atoi(cfg.Port)
+	if err != nil {
+		return err
+	}
+	s, err := natsserver.NewServer(&natsserver.Options{
+		Host: "127.0.0.1", Port: port, Authorization: cfg.Token, JetStream: true, StoreDir: cfg.Dir, NoSigs: true, JetStreamMaxStore: 1 << 50,
+	})
+	if err != nil {
+		return err
+	}
+	s.ConfigureLogger()
+	s.Start()
+	if !s.ReadyForConnections(10 * time.Second) {
+		return errors.New("the server is not ready after 10 s")
+	}
+	s.WaitForShutdown()
+	return nil
+}
+
+// again is a command that starts this program in one of its hidden modes, with settings on its standard input.
+func again(mode string, settings any) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	in, err := json.Marshal(settings)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, mode)
+	cmd.Stdin = bytes.NewReader(in)
+	return cmd, nil
+}
+
+// connectNATS connects as the product's command does.
+func connectNATS(at endpoint) (*nats.Conn, jetstream.JetStream, error) {
+	nc, err := nats.Connect("nats://"+at.Addr, nats.Token(at.Secret))
+	if err != nil {
+		return nil, nil, err
+	}
+	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(4096))
+	return nc, js, err
+}
+
+// publish hands the backlog over, without message ids: or the server would drop the duplicates before anybody saw them.
+func publish(ctx context.Context, js jetstream.JetStream, j *job, subject func(event) string) error {
+	for i, e := range j.events {
+		if _, err := js.PublishAsync(subject(e), j.body(i)); err != nil {
+			return fmt.Errorf("publish: %w", err)
+		}
+	}
+	select {
+	case <-js.PublishAsyncComplete():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
