@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	fmt.Fprintf(stdout, "%d jobs, 1 in 4 a duplicate, no-op; %d repetitions, interleaved; median [min-max]\n", *n, *reps)
 	fmt.Fprintf(stdout, "%s\n\n", machine)
-	return errors.Join(err, print(stdout, lines))
+	return errors.Join(err, printTable(stdout, lines))
 }
 
 // measureAll measures each row once in each repetition, beginning with another one each time. After a failure it returns what it has.

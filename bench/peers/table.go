@@ -101,8 +101,8 @@ func summarise(rows []row, samples []sample) (lines []line) {
 	return lines
 }
 
-// print writes the table.
-func print(out io.Writer, lines []line) error {
+// printTable writes the table.
+func printTable(out io.Writer, lines []line) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "row\tjobs/s\tCPU s/100k\tMiB server+client\tours/it: rate\tours/it: CPU\tconfiguration")
 	for _, l := range lines {
