@@ -21,26 +21,29 @@ import (
 
 // natsSettings is what a NATS server process is told.
 type natsSettings struct {
-	Dir   string
-	Port  string
-	Token string
+	Dir    string
+	Port   string
+	Token  string
+	Always bool // fsync every write; else all of them once a second
 }
 
-// startNATS starts this program again as a NATS server: the version that the product embeds, JetStream with its defaults.
-func startNATS(ctx context.Context, dir, secret string) (*server, error) {
-	addr, port, err := freePort()
-	if err != nil {
-		return nil, err
+// startNATS starts this program again as a NATS server, of the version that the product embeds.
+func startNATS(always bool) func(ctx context.Context, dir, secret string) (*server, error) {
+	return func(ctx context.Context, dir, secret string) (*server, error) {
+		addr, port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		cmd, err := again(serveNATS, natsSettings{filepath.Join(dir, "data"), port, secret, always})
+		if err != nil {
+			return nil, err
+		}
+		s, err := launch(cmd, dir, endpoint{Addr: addr, Secret: secret}, syscall.SIGKILL)
+		if err != nil {
+			return nil, err
+		}
+		return s, s.listening(ctx, dir)
 	}
-	cmd, err := again(serveNATS, natsSettings{filepath.Join(dir, "data"), port, secret})
-	if err != nil {
-		return nil, err
-	}
-	s, err := launch(cmd, dir, endpoint{Addr: addr, Secret: secret}, syscall.SIGKILL)
-	if err != nil {
-		return nil, err
-	}
-	return s, s.listening(ctx, dir)
 }
 
 // runNATS is that process.
@@ -54,7 +57,8 @@ func runNATS(in io.Reader) error {
 		return err
 	}
 	s, err := natsserver.NewServer(&natsserver.Options{
-		Host: "127.0.0.1", Port: port, Authorization: cfg.Token, JetStream: true, StoreDir: cfg.Dir, NoSigs: true, JetStreamMaxStore: 1 << 50,
+		Host: "127.0.0.1", Port: port, Authorization: cfg.Token, NoSigs: true,
+		JetStream: true, StoreDir: cfg.Dir, JetStreamMaxStore: 1 << 50, SyncAlways: cfg.Always, SyncInterval: time.Second,
 	})
 	if err != nil {
 		return err

@@ -148,7 +148,7 @@ func TestSpread(t *testing.T) {
 }
 
 func TestTableComparesWithinARepetition(t *testing.T) {
-	rows := []row{{name: ours, note: "the product"}, {name: "peer", note: "its settings"}, {name: "unmeasured"}}
+	rows := []row{{name: ours, base: ours}, {name: "peer", base: ours, note: "its settings"}, {name: "unmeasured", base: ours}}
 	lines := summarise(rows, []sample{
 		{Row: "peer", Rep: 0, Jobs: 1000, Seconds: 1, ClientCPU: 0.1, ServerCPU: 0.1}, // a loud neighbour slows both in repetition 1
 		{Row: ours, Rep: 0, Jobs: 1000, Seconds: 0.2, ClientCPU: 0.03, ServerCPU: 0.01},
@@ -180,13 +180,18 @@ func TestOnlyChoosesByTheBeginning(t *testing.T) {
 	if _, err := chosen(rows(), "ours,sidekiq"); err == nil || !strings.Contains(err.Error(), "watermill+ledger") {
 		t.Errorf("an unknown row: %v", err)
 	}
-	got, err := chosen(rows(), "watermill,ours")
+	got, err := chosen(rows(), "watermill,river-64-sync+")
 	var names []string
 	for _, r := range got {
 		names = append(names, r.name)
 	}
-	if want := []string{"ours", "ours-64", "watermill", "watermill+ledger", "watermill-double+ledger"}; err != nil || !slices.Equal(names, want) {
+	if want := []string{"ours", "ours-sync", "river-64-sync+ledger", "watermill", "watermill+ledger", "watermill-double+ledger"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("chosen are %v, %v; want %v", names, err, want)
+	}
+	for _, r := range rows() {
+		if strings.Contains(r.name, "-sync") != (r.base == oursSync) {
+			t.Errorf("%s is compared with %s, which loses more or less in a power cut", r.name, r.base)
+		}
 	}
 	if all, err := chosen(rows(), ""); err != nil || len(all) != len(rows()) {
 		t.Errorf("without a choice: %d rows, %v", len(all), err)

@@ -10,46 +10,53 @@ import (
 // row is one system in one configuration: a line of the table.
 type row struct {
 	name  string
+	base  string // the row of ours that it is compared with: one that loses as much in a power cut
 	note  string // its settings
 	start func(ctx context.Context, dir, secret string) (*server, error)
 	work  func(context.Context, *job) error
 }
 
+// Rows of ours that others are compared with.
+const (
+	ours     = "ours"
+	oursSync = "ours-sync" // fsync before each acknowledgement
+)
+
 // riverConnections is the size of River's pool, which is pgx's default: on two CPUs, more connections cost more CPU time and win nothing.
 func riverConnections() int { return max(4, runtime.NumCPU()) }
-
-// ours is the row that the others are compared with.
-const ours = "ours"
 
 // rows are all that is measured, in the order of the table.
 func rows() []row {
 	all := []row{
-		{ours, "Guyline of this checkout, 1024 workers, everything on, log at info to a file", startNATS, ourJob(1024)},
-		{"ours-64", "the same, 64 workers", startNATS, ourJob(64)},
-		{"asynq", "AOF everysec, concurrency 64, no ledger", startRedis, asynqJob(64, false)},
-		{"asynq+ledger", "the same, SET NX by key", startRedis, asynqJob(64, true)},
+		{ours, ours, "Guyline, 1024 workers, all features, info log to a file; server syncs every second", startNATS(false), ourJob(1024)},
+		{"ours-64", ours, "the same, 64 workers", startNATS(false), ourJob(64)},
+		{oursSync, oursSync, "1024 workers; server syncs before each acknowledgement", startNATS(true), ourJob(1024)},
+		{"asynq", ours, "AOF everysec, concurrency 64; no ledger", startRedis, asynqJob(64, false)},
+		{"asynq+ledger", ours, "the same, ledger: SET NX", startRedis, asynqJob(64, true)},
 	}
+	connections := riverConnections()
 	for _, commit := range []string{"off", "on"} {
 		for _, workers := range []int{64, 1000} {
-			name, note := fmt.Sprintf("river-%d", workers), fmt.Sprintf("%d workers, cooldown 2 ms, poll 20 ms, synchronous_commit %s", workers, commit)
+			name, base := fmt.Sprintf("river-%d", workers), ours
 			if commit == "on" {
-				name += "-sync"
+				name, base = name+"-sync", oursSync
 			}
+			note := fmt.Sprintf("%d workers, pool %d, cooldown 2 ms, poll 20 ms, synchronous_commit %s; ", workers, connections, commit)
 			all = append(all,
-				row{name, note + ", no ledger", startPostgres(commit), riverJob(workers, riverConnections(), false)},
-				row{name + "+ledger", note + ", INSERT ON CONFLICT by key", startPostgres(commit), riverJob(workers, riverConnections(), true)})
+				row{name, base, note + "no ledger", startPostgres(commit), riverJob(workers, connections, false)},
+				row{name + "+ledger", base, note + "ledger: INSERT ON CONFLICT", startPostgres(commit), riverJob(workers, connections, true)})
 		}
 	}
 	async := watermillConfig{subscribers: 64, pull: 100, async: true}
 	asyncLedger, doubleLedger := async, async
 	asyncLedger.ledger, doubleLedger.ledger, doubleLedger.async = true, true, false
 	return append(all,
-		row{"watermill", "AckAsync, 64 subscribers, pull 100, MaxAckPending 10000, no ledger", startNATS, watermillJob(async)},
-		row{"watermill+ledger", "the same, kv.Create by key", startNATS, watermillJob(asyncLedger)},
-		row{"watermill-double+ledger", "the same, DoubleAck (its default), kv.Create by key", startNATS, watermillJob(doubleLedger)})
+		row{"watermill", ours, "AckAsync, 64 subscribers, pull 100; server syncs every second; no ledger", startNATS(false), watermillJob(async)},
+		row{"watermill+ledger", ours, "the same, ledger: kv.Create", startNATS(false), watermillJob(asyncLedger)},
+		row{"watermill-double+ledger", ours, "the same with DoubleAck, its default", startNATS(false), watermillJob(doubleLedger)})
 }
 
-// chosen are the rows whose names are in a list or begin with what is in it; all for an empty list.
+// chosen are the rows whose names begin with what a list names, and those that they are compared with; all for an empty list.
 func chosen(all []row, list string) ([]row, error) {
 	if list == "" {
 		return all, nil
@@ -59,7 +66,7 @@ func chosen(all []row, list string) ([]row, error) {
 		hits := 0
 		for _, r := range all {
 			if want != "" && strings.HasPrefix(r.name, want) {
-				picked[r.name] = true
+				picked[r.name], picked[r.base] = true, true
 				hits++
 			}
 		}

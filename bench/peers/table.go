@@ -63,18 +63,21 @@ type line struct {
 	CPU       spread  `json:"cpu_seconds_per_100k"`
 	ClientMiB float64 `json:"client_mib"`
 	ServerMiB float64 `json:"server_mib"`
-	// Ours divided by this row, in the same repetition; nil unless both were measured.
+	// Base divided by this row, in the same repetition; nil unless both were measured.
+	Base     string  `json:"base"`
 	OursRate *spread `json:"ours_rate_ratio,omitempty"`
 	OursCPU  *spread `json:"ours_cpu_ratio,omitempty"`
 }
 
 // summarise makes the lines of the rows that have samples, in their order.
 func summarise(rows []row, samples []sample) (lines []line) {
-	base := map[int]sample{} // ours by repetition
+	type place struct {
+		row string
+		rep int
+	}
+	at := map[place]sample{}
 	for _, s := range samples {
-		if s.Row == ours {
-			base[s.Rep] = s
-		}
+		at[place{s.Row, s.Rep}] = s
 	}
 	for _, r := range rows {
 		var rate, cpu, client, server, rateRatio, cpuRatio []float64
@@ -84,14 +87,14 @@ func summarise(rows []row, samples []sample) (lines []line) {
 			}
 			rate, cpu = append(rate, s.rate()), append(cpu, s.cpu())
 			client, server = append(client, s.clientMiB()), append(server, s.serverMiB())
-			if b, ok := base[s.Rep]; ok && r.name != ours {
+			if b, ok := at[place{r.base, s.Rep}]; ok && r.name != r.base {
 				rateRatio, cpuRatio = append(rateRatio, b.rate()/s.rate()), append(cpuRatio, b.cpu()/s.cpu())
 			}
 		}
 		if len(rate) == 0 {
 			continue
 		}
-		l := line{Row: r.name, Note: r.note, Reps: len(rate), Rate: spreadOf(rate), CPU: spreadOf(cpu),
+		l := line{Row: r.name, Note: r.note, Base: r.base, Reps: len(rate), Rate: spreadOf(rate), CPU: spreadOf(cpu),
 			ClientMiB: spreadOf(client).Median, ServerMiB: spreadOf(server).Median}
 		if len(rateRatio) > 0 {
 			l.OursRate, l.OursCPU = new(spreadOf(rateRatio)), new(spreadOf(cpuRatio))
@@ -99,6 +102,15 @@ func summarise(rows []row, samples []sample) (lines []line) {
 		lines = append(lines, l)
 	}
 	return lines
+}
+
+// loads is how busy the machine was, by the samples.
+func loads(samples []sample) spread {
+	var all []float64
+	for _, s := range samples {
+		all = append(all, s.Load)
+	}
+	return spreadOf(all)
 }
 
 // printTable writes the table.
