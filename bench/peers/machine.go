@@ -13,6 +13,9 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 )
 
+// version of the checkout; set by the script run.
+var version = "unknown"
+
 // machine is where and with what was measured.
 type machine struct {
 	Time     time.Time         `json:"time"`
@@ -28,16 +31,9 @@ func describe(rows []row) (machine, error) {
 	m := machine{Time: time.Now().UTC(), CPU: cpuModel(), CPUs: runtime.NumCPU(), Versions: map[string]string{}}
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	m.Kernel = strings.TrimSpace(string(kernel))
-	m.add("go", runtime.Version())
+	m.add("go", strings.TrimPrefix(runtime.Version(), "go"))
 	built, _ := debug.ReadBuildInfo()
-	for _, s := range built.Settings {
-		if s.Key == "vcs.revision" {
-			m.add("guyline", s.Value[:min(12, len(s.Value))])
-		}
-		if s.Key == "vcs.modified" && s.Value == "true" {
-			m.Versions["guyline"] += "+changes"
-		}
-	}
+	m.add("guyline", version)
 	m.add("nats-server", natsserver.VERSION)
 	libraries := map[string]string{
 		"github.com/nats-io/nats.go": "nats.go", "github.com/hibiken/asynq": "asynq", "github.com/redis/go-redis/v9": "go-redis",
