@@ -87,9 +87,9 @@ func again(mode string, settings any) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// connectNATS connects as the product's command does.
+// connectNATS connects, with patience for a busy machine.
 func connectNATS(at endpoint) (*nats.Conn, jetstream.JetStream, error) {
-	nc, err := nats.Connect("nats://"+at.Addr, nats.Token(at.Secret))
+	nc, err := nats.Connect("nats://"+at.Addr, nats.Token(at.Secret), nats.Timeout(10*time.Second))
 	if err != nil {
 		return nil, nil, err
 	}
