@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags.SetOutput(stderr)
 	n := flags.Int("n", 20000, "jobs in a backlog, one in four of them a duplicate")
 	reps := flags.Int("reps", 5, "repetitions; each measures every row once")
-	only := flags.String("only", "", "rows to measure, by name or its beginning, separated by commas; what they are compared with comes along; empty: all")
+	only := flags.String("only", "", "rows to measure, as names or patterns like asynq*, separated by commas; what they are compared with comes along; empty: all")
 	asJSON := flags.Bool("json", false, "print JSON instead of the table")
 	smoke := flags.Bool("smoke", false, "only show that every row works: 400 jobs, once; the numbers mean nothing")
 	dir := flags.String("dir", os.TempDir(), "where the servers' data lives while they run")

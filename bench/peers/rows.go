@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"path"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -56,33 +58,27 @@ func rows() []row {
 		row{"watermill-double+ledger", ours, "the same with DoubleAck, its default", startNATS(false), watermillJob(doubleLedger)})
 }
 
-// chosen are the rows whose names begin with what a list names, and those that they are compared with; all for an empty list.
+// chosen are the rows whose names match a list of patterns, and those that they are compared with; all for an empty list.
 func chosen(all []row, list string) ([]row, error) {
 	if list == "" {
 		return all, nil
 	}
 	picked := map[string]bool{}
-	for want := range strings.SplitSeq(list, ",") {
-		hits := 0
+	for pattern := range strings.SplitSeq(list, ",") {
+		hit := false
 		for _, r := range all {
-			if want != "" && strings.HasPrefix(r.name, want) {
+			if yes, _ := path.Match(pattern, r.name); yes {
 				picked[r.name], picked[r.base] = true, true
-				hits++
+				hit = true
 			}
 		}
-		if hits == 0 {
+		if !hit {
 			var names []string
 			for _, r := range all {
 				names = append(names, r.name)
 			}
-			return nil, fmt.Errorf("--only %q: no row begins so; there are %s", want, strings.Join(names, " "))
+			return nil, fmt.Errorf("--only %q matches no row; there are %s", pattern, strings.Join(names, " "))
 		}
 	}
-	var rows []row
-	for _, r := range all {
-		if picked[r.name] {
-			rows = append(rows, r)
-		}
-	}
-	return rows, nil
+	return slices.DeleteFunc(all, func(r row) bool { return !picked[r.name] }), nil
 }
