@@ -88,26 +88,27 @@ func again(mode string, settings any) (*exec.Cmd, error) {
 }
 
 // connectNATS connects, with patience for a busy machine.
-func connectNATS(at endpoint) (*nats.Conn, jetstream.JetStream, error) {
-	nc, err := nats.Connect("nats://"+at.Addr, nats.Token(at.Secret), nats.Timeout(10*time.Second))
+func connectNATS(j *job) (*nats.Conn, jetstream.JetStream, error) {
+	nc, err := nats.Connect("nats://"+j.Server.Addr, nats.Token(j.Server.Secret), nats.Timeout(10*time.Second))
 	if err != nil {
 		return nil, nil, err
 	}
-	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(4096))
+	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(4096),
+		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, _ *nats.Msg, err error) { _ = j.fail(fmt.Errorf("publish: %w", err)) }))
 	return nc, js, err
 }
 
 // publish hands the backlog over, without message ids: or the server would drop the duplicates before anybody saw them.
 func publish(ctx context.Context, js jetstream.JetStream, j *job, subject func(event) string) error {
 	for i, e := range j.events {
-		if _, err := js.PublishAsync(subject(e), j.body(i)); err != nil {
+		if _, err := js.PublishAsync(subject(e), j.body(i), jetstream.WithStallWait(30*time.Second)); err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
 	}
 	select {
 	case <-js.PublishAsyncComplete():
+		return j.error()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return nil
 }

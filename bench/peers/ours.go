@@ -18,7 +18,7 @@ import (
 // bookkeeping, heartbeats, sweep, time-outs, panic guard, and log lines at info written to a file as JSON.
 func ourJob(workers int) func(context.Context, *job) error {
 	return func(ctx context.Context, j *job) error {
-		nc, js, err := connectNATS(j.Server)
+		nc, js, err := connectNATS(j)
 		if err != nil {
 			return err
 		}

@@ -33,8 +33,8 @@ func rows() []row {
 		{ours, ours, "Guyline, 1024 workers, all features, info log to a file; server syncs every second", startNATS(false), ourJob(1024)},
 		{"ours-64", ours, "the same, 64 workers", startNATS(false), ourJob(64)},
 		{oursSync, oursSync, "1024 workers; server syncs before each acknowledgement", startNATS(true), ourJob(1024)},
-		{"asynq", ours, "AOF everysec, concurrency 64; no ledger", startRedis, asynqJob(64, false)},
-		{"asynq+ledger", ours, "the same, ledger: SET NX", startRedis, asynqJob(64, true)},
+		{"asynq", ours, "AOF everysec, concurrency 32; no ledger", startRedis, asynqJob(32, false)},
+		{"asynq+ledger", ours, "the same, ledger: SET NX", startRedis, asynqJob(32, true)},
 	}
 	connections := riverConnections()
 	for _, commit := range []string{"off", "on"} {
@@ -49,13 +49,13 @@ func rows() []row {
 				row{name + "+ledger", base, note + "ledger: INSERT ON CONFLICT", startPostgres(commit), riverJob(workers, connections, true)})
 		}
 	}
-	async := watermillConfig{subscribers: 64, pull: 100, async: true}
-	asyncLedger, doubleLedger := async, async
-	asyncLedger.ledger, doubleLedger.ledger, doubleLedger.async = true, true, false
 	return append(all,
-		row{"watermill", ours, "AckAsync, 64 subscribers, pull 100; server syncs every second; no ledger", startNATS(false), watermillJob(async)},
-		row{"watermill+ledger", ours, "the same, ledger: kv.Create", startNATS(false), watermillJob(asyncLedger)},
-		row{"watermill-double+ledger", ours, "the same with DoubleAck, its default", startNATS(false), watermillJob(doubleLedger)})
+		row{"watermill", ours, "AckAsync, 16 subscribers, pull 100; server syncs every second; no ledger", startNATS(false),
+			watermillJob(watermillConfig{subscribers: 16, pull: 100, async: true})},
+		row{"watermill+ledger", ours, "the same, 64 subscribers, ledger: kv.Create", startNATS(false),
+			watermillJob(watermillConfig{subscribers: 64, pull: 100, async: true, ledger: true})},
+		row{"watermill-double+ledger", ours, "the same with DoubleAck, its default", startNATS(false),
+			watermillJob(watermillConfig{subscribers: 64, pull: 100, ledger: true})})
 }
 
 // chosen are the rows whose names match a list of patterns, and those that they are compared with; all for an empty list.

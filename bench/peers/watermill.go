@@ -23,7 +23,7 @@ type watermillConfig struct {
 // watermillJob works the backlog with Watermill: decode, key, no-op, with a ledger kv.Create under the key.
 func watermillJob(cfg watermillConfig) func(context.Context, *job) error {
 	return func(ctx context.Context, j *job) error {
-		nc, js, err := connectNATS(j.Server)
+		nc, js, err := connectNATS(j)
 		if err != nil {
 			return err
 		}
