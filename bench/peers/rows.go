@@ -24,8 +24,14 @@ const (
 	oursSync = "ours-sync" // fsync before each acknowledgement
 )
 
-// riverConnections is the size of River's pool, which is pgx's default: on two CPUs, more connections cost more CPU time and win nothing.
-func riverConnections() int { return max(4, runtime.NumCPU()) }
+// riverPool is the number of connections with which River costs the least CPU time here, of 4 to 90: pgx's default, but for few
+// workers without a ledger.
+func riverPool(workers int, ledger bool) int {
+	if workers == 64 && !ledger {
+		return 64
+	}
+	return max(4, runtime.NumCPU())
+}
 
 // rows are all that is measured, in the order of the table.
 func rows() []row {
@@ -36,17 +42,20 @@ func rows() []row {
 		{"asynq", ours, "AOF everysec, concurrency 32; no ledger", startRedis, asynqJob(32, false)},
 		{"asynq+ledger", ours, "the same, ledger: SET NX", startRedis, asynqJob(32, true)},
 	}
-	connections := riverConnections()
 	for _, commit := range []string{"off", "on"} {
 		for _, workers := range []int{64, 1000} {
-			name, base := fmt.Sprintf("river-%d", workers), ours
-			if commit == "on" {
-				name, base = name+"-sync", oursSync
+			for _, ledger := range []bool{false, true} {
+				pool := riverPool(workers, ledger)
+				r := row{fmt.Sprintf("river-%d", workers), ours, "", startPostgres(commit), riverJob(workers, pool, ledger)}
+				r.note = fmt.Sprintf("%d workers, pool %d, cooldown 2 ms, poll 20 ms, synchronous_commit %s; no ledger", workers, pool, commit)
+				if commit == "on" {
+					r.name, r.base = r.name+"-sync", oursSync
+				}
+				if ledger {
+					r.name, r.note = r.name+"+ledger", strings.Replace(r.note, "no ledger", "ledger: INSERT ON CONFLICT", 1)
+				}
+				all = append(all, r)
 			}
-			note := fmt.Sprintf("%d workers, pool %d, cooldown 2 ms, poll 20 ms, synchronous_commit %s; ", workers, connections, commit)
-			all = append(all,
-				row{name, base, note + "no ledger", startPostgres(commit), riverJob(workers, connections, false)},
-				row{name + "+ledger", base, note + "ledger: INSERT ON CONFLICT", startPostgres(commit), riverJob(workers, connections, true)})
 		}
 	}
 	return append(all,
