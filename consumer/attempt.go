@@ -20,12 +20,19 @@ func (c *Consumer) attempt(d *delivery, n int) (report.Result, error) {
 	defer cancel()
 	var (
 		result   report.Result
-		err      = report.PanicError("the handler ended its goroutine") // until it returns
+		err      error
 		returned = make(chan struct{})
 	)
 	go func() {
-		defer close(returned)
+		ended := false
+		defer func() {
+			if !ended {
+				err = report.PanicError("the handler ended its goroutine")
+			}
+			close(returned)
+		}()
 		result, err = c.guarded(ctx, d)
+		ended = true
 	}()
 	select {
 	case <-returned:
@@ -34,7 +41,7 @@ func (c *Consumer) attempt(d *delivery, n int) (report.Result, error) {
 		case <-returned:
 		case <-time.After(c.handlerGrace()):
 			d.stuck = returned
-			d.log.Error("handler ignores that its context has ended; it keeps its slot until it returns")
+			d.log().Error("handler ignores that its context has ended; it keeps its slot until it returns")
 			if c.running.Err() != nil {
 				return nil, errCut
 			}
@@ -65,7 +72,7 @@ func (c *Consumer) handlerGrace() time.Duration {
 func (c *Consumer) guarded(ctx context.Context, d *delivery) (result report.Result, err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			d.log.Error("handler panicked", "panic", report.Clean(fmt.Sprint(value)), "stack", report.Cut(string(debug.Stack()), 4<<10))
+			d.log().Error("handler panicked", "panic", report.Clean(fmt.Sprint(value)), "stack", report.Cut(string(debug.Stack()), 4<<10))
 			result, err = nil, report.PanicError(value)
 		}
 	}()

@@ -25,7 +25,7 @@ func bare(t testing.TB, h Handler) (*Consumer, *delivery) {
 	c.cfg.AttemptTimeout = time.Minute
 	c.running, c.cut = context.WithCancel(context.Background())
 	t.Cleanup(c.cut)
-	return c, &delivery{log: c.log}
+	return c, &delivery{logger: c.log}
 }
 
 func newSlots(n int) *semaphore.Weighted { return semaphore.NewWeighted(int64(n)) }

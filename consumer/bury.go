@@ -38,7 +38,7 @@ func (c *Consumer) bury(d *delivery, attempts int, v stream.Verdict) Outcome {
 		return c.skip(d, *b.landed)
 	case b.over:
 		d.terminate("buried before")
-		d.log.Info("skip_duplicate", "why", "it was buried before, and its letter acted on")
+		d.log().Info("skip_duplicate", "why", "it was buried before, and its letter acted on")
 		return Outcome{Kind: Duplicate, Key: d.Key, SiteID: d.Event.SiteID}
 	}
 	c.did("7c letter")
@@ -59,7 +59,7 @@ func (c *Consumer) finishBurial(d *delivery, l dlq.Letter) Outcome {
 	}
 	c.did("7c recorded")
 	d.terminate(l.Reason)
-	d.log.Warn("routed_to_dlq", "class", l.Class, "code", l.Code, "attempt", l.Attempts, "reason", l.Reason, "hash", l.Hash)
+	d.log().Warn("routed_to_dlq", "class", l.Class, "code", l.Code, "attempt", l.Attempts, "reason", l.Reason, "hash", l.Hash)
 	c.due.warn(c, l, time.Now())
 	return Outcome{
 		Kind: Buried, Key: d.Key, SiteID: d.Event.SiteID, Attempts: l.Attempts, Class: l.Class, Code: l.Code, Reason: l.Reason,

@@ -42,6 +42,10 @@ type Config struct {
 	// InFlight is a file that names the attempts which run now, for a server that dies with its worker; empty: none. One process at a time.
 	InFlight string
 
+	// SyncedStore says that the server syncs every write to the disk. Results that are ready together are then committed together, so that one
+	// sync serves many of them.
+	SyncedStore bool
+
 	// Observe, if set, is called once for every delivery, whatever became of it, from many goroutines.
 	Observe func(Outcome)
 }

@@ -94,6 +94,11 @@ func Open(ctx context.Context, js jetstream.JetStream, h Handler, cfg Config, lo
 	if err != nil {
 		return nil, notSetUp(err)
 	}
+	if cfg.SyncedStore {
+		if err := ledger.Group(); err != nil {
+			return nil, fmt.Errorf("open the consumer: %w", err)
+		}
+	}
 	sites, err := keyvalue.OpenSites(ctx, js)
 	if err != nil {
 		return nil, notSetUp(err)

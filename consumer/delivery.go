@@ -2,13 +2,14 @@ package consumer
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/stream"
 )
 
@@ -19,9 +20,12 @@ type delivery struct {
 	msg   *nats.Msg
 	nc    *nats.Conn
 	count uint64 // how often the server has delivered this message, from 1
-	log   *slog.Logger
+
+	upstream string // see source
+	logger   *slog.Logger
 
 	forgotten int // attempts that are not in the count, see inflight.go
+	ahead     ahead
 
 	ackWait time.Duration
 	mu      sync.Mutex
@@ -31,35 +35,58 @@ type delivery struct {
 	stuck chan struct{} // set if the handler outlived its time-out: closed when it returns
 }
 
-// start takes a message in hand and processes it in a goroutine of its own, which gives its slot back in the end. The
-// server has not delivered the message before since.
-func (c *Consumer) start(msg *nats.Msg, since time.Time, release func()) {
-	meta, err := msg.Metadata()
-	if err != nil { // a message without a JetStream reply cannot come from a pull
-		c.log.Error("received something that is no JetStream message", "subject", msg.Subject, "err", err)
-		release()
+// take takes the reports of a pull in hand, looks them up and processes each in a goroutine of its own, which gives its slot back in
+// the end. The server has not delivered them before since.
+func (c *Consumer) take(messages []*nats.Msg, since time.Time, release func()) {
+	batch := make([]*delivery, 0, len(messages))
+	for _, m := range messages {
+		d, err := c.receive(m, since)
+		if err != nil { // a message without a JetStream reply cannot come from a pull
+			c.log.Error("received something that is no JetStream message", "subject", m.Subject, "err", err)
+			release()
+			continue
+		}
+		batch = append(batch, d)
+		c.hand.add(d)
+	}
+	if len(batch) == 0 {
 		return
+	}
+	c.work.Go(func() {
+		c.lookAhead(batch)
+		for _, d := range batch[1:] {
+			c.work.Go(func() { c.settle(d, release) })
+		}
+		c.settle(batch[0], release)
+	})
+}
+
+func (c *Consumer) receive(m *nats.Msg, since time.Time) (*delivery, error) {
+	meta, err := m.Metadata()
+	if err != nil {
+		return nil, err
 	}
 	ref := stream.Ref{Stream: meta.Stream, Sequence: meta.Sequence.Stream}
 	d := &delivery{
-		Message: stream.Read(ref, msg.Subject, msg.Header, msg.Data, meta.Timestamp),
-		msg:     msg, nc: c.js.Conn(), count: meta.NumDelivered, ackWait: c.cfg.Queues.AckWait, beatAt: since,
+		Message: stream.Read(ref, m.Subject, m.Header, m.Data, meta.Timestamp),
+		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log,
 	}
 	d.forgotten = c.inflight.forgotten(ref, d.Key, d.attempt(c.cfg.Queues.MaxAttempts))
-	d.log = c.log.With("site", d.Event.SiteID, "key", d.Key.Short())
-	c.hand.add(d)
-	c.work.Go(func() {
-		defer release()
-		o := c.process(d)
-		c.note(d, o)
-		c.observe(o)
-		c.hand.remove(d)
-		if d.stuck != nil {
-			c.stuck.Add(1)
-			<-d.stuck
-			c.stuck.Add(-1)
-		}
-	})
+	return d, nil
+}
+
+// settle processes a report in hand, and lets go of it.
+func (c *Consumer) settle(d *delivery, release func()) {
+	defer release()
+	o := c.process(d)
+	c.note(d, o)
+	c.observe(o)
+	c.hand.remove(d)
+	if d.stuck != nil {
+		c.stuck.Add(1)
+		<-d.stuck
+		c.stuck.Add(-1)
+	}
 }
 
 // attempt is the number of the attempt that this delivery is for, from 1: what was spent before it was handed
@@ -146,5 +173,21 @@ func (c *Consumer) beat(ctx context.Context) {
 
 // commitID tells one's own ledger entry from another's.
 func (d *delivery) commitID() string {
-	return fmt.Sprintf("%s/%d/%d", d.Ref.Stream, d.Ref.Sequence, d.count)
+	return d.Ref.Stream + "/" + strconv.FormatUint(d.Ref.Sequence, 10) + "/" + strconv.FormatUint(d.count, 10)
+}
+
+// source is scheme://host of the report's source, or [dlq.LocalFiles].
+func (d *delivery) source() string {
+	if d.upstream == "" {
+		d.upstream = dlq.Upstream(d.Event.SourceURI)
+	}
+	return d.upstream
+}
+
+// log is for lines about the report.
+func (d *delivery) log() *slog.Logger { return slog.New(d.logger.Handler().WithAttrs(d.names())) }
+
+// names tell of which report a line is.
+func (d *delivery) names() []slog.Attr {
+	return append(make([]slog.Attr, 0, 3), slog.String("site", d.Event.SiteID), slog.String("key", d.Key.Short()))
 }

@@ -20,7 +20,7 @@ func (c *Consumer) handBack(d *delivery, spent int, v *stream.Verdict) Outcome {
 	if !c.putBack(d, carried, time.Time{}) {
 		return c.leave(d)
 	}
-	d.log.Info("report_handed_back", "attempt", spent)
+	d.log().Info("report_handed_back", "attempt", spent)
 	return Outcome{Kind: HandedBack, Key: d.Key, SiteID: d.Event.SiteID, Attempts: spent}
 }
 
@@ -70,7 +70,7 @@ func (c *Consumer) putBack(d *delivery, carried stream.Carried, until time.Time)
 		}
 	}
 	if err != nil {
-		d.log.Warn("not put back; it is delivered again after AckWait", "err", err)
+		d.log().Warn("not put back; it is delivered again after AckWait", "err", err)
 		return false
 	}
 	c.did("7d copied")

@@ -90,11 +90,11 @@ func (f *inflight) begin(d *delivery, attempt int) (end func()) {
 	r := inflightReport{d.Ref, d.Key}
 	at := f.take(r)
 	if _, err := f.file.WriteAt(formatInflight(r, attempt), at*inflightRecord); err != nil {
-		d.log.Warn("attempt not noted in the in-flight file", "err", err)
+		d.log().Warn("attempt not noted in the in-flight file", "err", err)
 	}
 	return func() {
 		if _, err := f.file.WriteAt(make([]byte, inflightRecord), at*inflightRecord); err != nil {
-			d.log.Warn("in-flight file not cleared; the attempt counts twice if the server forgets it", "err", err)
+			d.log().Warn("in-flight file not cleared; the attempt counts twice if the server forgets it", "err", err)
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()

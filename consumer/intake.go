@@ -25,18 +25,16 @@ const (
 // intake takes reports from one queue while there are free slots, until ctx ends. It returns an error only if the worker
 // must not go on.
 //
-// Each pull asks for one report and owns one slot, which the report takes over. A queue that was not empty at the last look is asked
-// without waiting. An empty one is asked to wait, but not while the other is busy: its pull would keep a slot, perhaps the
-// last one, from what the other has.
+// A pull asks for no more reports than it owns slots, which the reports take over. A queue that was not empty at the last look is asked
+// for as many as there are free slots, without waiting. An empty one is asked for one only, as what is kept for it is kept from the other,
+// and to wait for it, unless the other is busy and that slot may be the last one.
 func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.Bool) error {
 	p, err := c.newPuller(name)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		for _, m := range p.close() { // what came too late: it is handed back, and needs no slot for that
-			c.start(m, time.Now().Add(-longestPull), func() {})
-		}
+	defer func() { // what came too late is handed back, and needs no slot for that
+		c.take(p.close(), time.Now().Add(-longestPull), func() {})
 	}()
 	var checked time.Time // when the consumer was last there, with the right settings; zero at first and after an error
 	failures := 0         // to find it, in a row
@@ -53,23 +51,47 @@ func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.
 			}
 			failures, checked = 0, time.Now()
 		}
-		m, since, err := p.pull(!mine.Load() && !other.Load())
-		mine.Store(m != nil)
-		if m != nil {
-			c.start(m, since, func() { c.slots.Release(1) })
-			continue
-		}
-		c.slots.Release(1)
-		if err != nil {
+		if err := c.pull(p, mine, other); err != nil {
 			c.log.Debug("a pull has failed", "queue", name, "err", err)
 			checked = time.Time{} // it may have been made anew, with other settings
 			pause(ctx, pullAgain)
 		}
-		if other.Load() {
+		if !mine.Load() && other.Load() {
 			pause(ctx, lookAgain)
 		}
 	}
 	return nil
+}
+
+// pull makes one pull with the slot that the caller owns and, if the queue had something at the last look, all others that are free.
+func (c *Consumer) pull(p *puller, mine, other *atomic.Bool) error {
+	own, wait := 1, !mine.Load() && !other.Load()
+	if mine.Load() {
+		own += c.claim(mostPulled - own)
+	}
+	some := false
+	for {
+		reports, since, more, err := p.pull(own, wait)
+		own -= len(reports)
+		c.take(reports, since, func() { c.slots.Release(1) })
+		if some = some || len(reports) > 0; own == 0 || !more {
+			mine.Store(some)
+			c.slots.Release(int64(own))
+			return err
+		}
+	}
+}
+
+// claim acquires up to most of the slots that are free now.
+func (c *Consumer) claim(most int) (got int) {
+	for n := most; n > 0; {
+		if n = min(n, most-got); n > 0 && c.slots.TryAcquire(int64(n)) {
+			got += n
+		} else {
+			n /= 2
+		}
+	}
+	return got
 }
 
 // admit waits until intake is not paused and a slot is free, which the caller then owns. It returns false when ctx ends.

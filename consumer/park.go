@@ -16,13 +16,13 @@ func (c *Consumer) closed(d *delivery) (stream.Parking, bool) {
 	if !c.mayPark(d) {
 		return stream.Parking{}, false
 	}
-	why, ok := c.down.enter(sourceOf(d), d.Carried.Parking, time.Now())
+	why, ok := c.down.enter(d.source(), d.Carried.Parking, time.Now())
 	return why, !ok
 }
 
 // mayPark reports whether the report can be put aside: it has an upstream, and was not parked for too long already.
 func (c *Consumer) mayPark(d *delivery) bool {
-	if c.cfg.ParkMax == 0 || sourceOf(d) == dlq.LocalFiles {
+	if c.cfg.ParkMax == 0 || d.source() == dlq.LocalFiles {
 		return false
 	}
 	p := d.Carried.Parking
@@ -32,7 +32,7 @@ func (c *Consumer) mayPark(d *delivery) bool {
 // aside notes what an attempt has shown of its report's upstream, and reports whether the report is to be parked should it have failed
 // for that: the upstream is down, or this was the last attempt and nobody knows whether another report would fare better.
 func (c *Consumer) aside(d *delivery, n int, err error) bool {
-	upstream, parked := sourceOf(d), d.Carried.Parking != nil
+	upstream, parked := d.source(), d.Carried.Parking != nil
 	if c.cfg.ParkMax == 0 || upstream == dlq.LocalFiles {
 		return false
 	}
@@ -57,10 +57,10 @@ func (c *Consumer) parkFailed(d *delivery, n int, j judgement) Outcome {
 	e := attemptFailed(d, n, j, c.cfg.Worker)
 	e.Kind, e.Delay = audit.Parked, ""
 	if err := c.trail.AppendAsync(e); err != nil {
-		d.log.Warn("failed attempt not recorded", "err", err)
+		d.log().Warn("failed attempt not recorded", "err", err)
 	}
 	d.Carried.FirstFailedAt = earlier(e.Time, d.Carried.FirstFailedAt)
-	return c.park(d, n-1, stream.Parking{Upstream: sourceOf(d), Code: j.code, Reason: j.reason})
+	return c.park(d, n-1, stream.Parking{Upstream: d.source(), Code: j.code, Reason: j.reason})
 }
 
 // park is row 7e: it puts the report aside for a while. It holds no worker and no delivery meanwhile. spent is how many
@@ -77,8 +77,6 @@ func (c *Consumer) park(d *delivery, spent int, why stream.Parking) Outcome {
 	if !c.putBack(d, carried, now.Add(delay)) {
 		return c.leave(d)
 	}
-	d.log.Info("report_parked", "attempt", spent, "upstream", why.Upstream, "delay", delay.Round(time.Second).String(), "code", why.Code, "reason", why.Reason)
+	d.log().Info("report_parked", "attempt", spent, "upstream", why.Upstream, "delay", delay.Round(time.Second).String(), "code", why.Code, "reason", why.Reason)
 	return Outcome{Kind: Parked, Key: d.Key, SiteID: d.Event.SiteID, Attempts: spent, Code: why.Code, Reason: why.Reason}
 }
-
-func sourceOf(d *delivery) string { return dlq.Upstream(d.Event.SourceURI) }

@@ -20,14 +20,23 @@ var (
 const (
 	// requestTimeout bounds one request to the server.
 	requestTimeout = 5 * time.Second
-	// persistTimeout bounds one try of persist, which may be many requests: the trail of one report can be long.
+	// persistTimeout bounds one try of persist: the trail of one report can be long.
 	persistTimeout = 30 * time.Second
 )
 
-// persist repeats what a report in hand needs from the server until it succeeds: op returns an error only if the server
-// could not do it. While it fails the message stays in hand and intake is paused. A stop ends it after one more
-// try, with [errStopped].
+// persist is [Consumer.repeat] for what may take many requests, with a context that bounds each try.
 func (c *Consumer) persist(d *delivery, what string, op func(context.Context) error) error {
+	return c.repeat(d, what, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), persistTimeout)
+		defer cancel()
+		return op(ctx)
+	})
+}
+
+// repeat repeats what a report in hand needs from the server until it succeeds: op, whose requests are bounded, returns an error only if the
+// server could not do it. While it fails the message stays in hand and intake is paused. A stop ends it after one more
+// try, with [errStopped].
+func (c *Consumer) repeat(d *delivery, what string, op func() error) error {
 	failing := false
 	defer func() {
 		if failing {
@@ -36,22 +45,20 @@ func (c *Consumer) persist(d *delivery, what string, op func(context.Context) er
 	}()
 	for try := 1; ; try++ {
 		last := c.stopping.Err() != nil
-		ctx, cancel := context.WithTimeout(context.Background(), persistTimeout)
-		err := op(ctx)
-		cancel()
+		err := op()
 		switch {
 		case err == nil:
 			if failing {
-				d.log.Info("the server took it", "what", what, "tries", try)
+				d.log().Info("the server took it", "what", what, "tries", try)
 			}
 			return nil
 		case c.js.Conn().IsClosed():
 			return errClosed
 		case hopeless(err): // and other reports are not concerned
-			d.log.Error("ALARM: what is stored about the report cannot be read or trusted; it is left alone", "what", what, "err", err)
+			d.log().Error("ALARM: what is stored about the report cannot be read or trusted; it is left alone", "what", what, "err", err)
 			return err
 		case last:
-			d.log.Warn("not taken before the stop", "what", what, "err", err)
+			d.log().Warn("not taken before the stop", "what", what, "err", err)
 			return errStopped
 		}
 		if !failing {
@@ -59,7 +66,7 @@ func (c *Consumer) persist(d *delivery, what string, op func(context.Context) er
 			c.gate.shut()
 		}
 		if try == 1 || try%30 == 0 {
-			d.log.Error("ALARM: the server does not take it; the report stays in hand and intake is paused", "what", what, "tries", try, "err", err)
+			d.log().Error("ALARM: the server does not take it; the report stays in hand and intake is paused", "what", what, "tries", try, "err", err)
 		}
 		select {
 		case <-time.After(min(2*time.Second, time.Duration(try)*50*time.Millisecond)):

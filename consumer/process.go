@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -98,6 +99,9 @@ func (c *Consumer) process(d *delivery) Outcome {
 
 // lookup reads the ledger's entry of a report; revision 0 means that there seems to be none.
 func (c *Consumer) lookup(d *delivery) (entry keyvalue.Entry, err error) {
+	if d.ahead.looked {
+		return d.ahead.entry, nil
+	}
 	err = c.persist(d, "ledger look-up", func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout) // one request: if it is lost, repeat it soon
 		defer cancel()
@@ -110,6 +114,9 @@ func (c *Consumer) lookup(d *delivery) (entry keyvalue.Entry, err error) {
 }
 
 func (c *Consumer) known(d *delivery) (known bool, err error) {
+	if d.ahead.known {
+		return true, nil
+	}
 	err = c.persist(d, "site look-up", func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
@@ -126,11 +133,13 @@ func (c *Consumer) commit(d *delivery, n int, result []byte, revision uint64) (n
 		State: keyvalue.Done, SiteID: d.Event.SiteID, SourceURI: d.Event.SourceURI, Result: result, Attempts: n,
 		Worker: c.cfg.Worker, Commit: d.commitID(), Time: time.Now().UTC(), Revision: revision,
 	}
-	err = c.persist(d, "commit", func(ctx context.Context) error {
-		_, err := c.ledger.Commit(ctx, ours)
+	err = c.repeat(d, "commit", func() error {
+		_, err := c.ledger.Commit(context.Background(), ours)
 		if now = ours; !errors.Is(err, keyvalue.ErrConflict) {
 			return err
 		}
+		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+		defer cancel()
 		if now, err = c.ledger.LookupLeader(ctx, d.Site, d.Key); err == nil && now.State == "" { // somebody deleted the entry
 			ours.Revision = now.Revision
 			_, err = c.ledger.Commit(ctx, ours)
@@ -150,27 +159,27 @@ func (c *Consumer) settled(d *delivery, n int, now keyvalue.Entry) Outcome {
 		return c.skip(d, now)
 	}
 	d.ack()
-	d.log.Info("report_succeeded", "attempt", n)
+	d.logger.LogAttrs(context.Background(), slog.LevelInfo, "report_succeeded", append(d.names(), slog.Int("attempt", n))...)
 	return Outcome{Kind: Succeeded, Key: d.Key, SiteID: d.Event.SiteID, Attempts: n}
 }
 
 // skip acks a report that is settled already.
 func (c *Consumer) skip(d *delivery, entry keyvalue.Entry) Outcome {
 	d.ack()
-	d.log.Info("skip_duplicate", "settled", entry.Time, "by", entry.Worker)
+	d.log().Info("skip_duplicate", "settled", entry.Time, "by", entry.Worker)
 	return Outcome{Kind: Duplicate, Key: d.Key, SiteID: d.Event.SiteID}
 }
 
 // retry asks for another delivery after the judged delay.
 func (c *Consumer) retry(d *delivery, n int, j judgement) Outcome {
 	if err := c.trail.AppendAsync(attemptFailed(d, n, j, c.cfg.Worker)); err != nil {
-		d.log.Warn("failed attempt not recorded", "err", err)
+		d.log().Warn("failed attempt not recorded", "err", err)
 	}
 	c.did("7b recorded")
 	d.retryIn(j.delay)
-	log := d.log.Warn
+	log := d.log().Warn
 	if j.held {
-		log = d.log.Error
+		log = d.log().Error
 	}
 	log("report_retry", "attempt", n, "delay", j.delay.String(), "code", j.code, "reason", j.reason)
 	return Outcome{Kind: Retried, Key: d.Key, SiteID: d.Event.SiteID, Attempts: n, Code: j.code, Reason: j.reason}

@@ -23,8 +23,10 @@ const (
 	overdue = 2 * time.Second
 )
 
-// puller asks one queue for one report at a time, over one subscription for as long as it lives. It is used by one
-// goroutine.
+// mostPulled bounds the reports of one pull, which are looked up in one request.
+const mostPulled = 256
+
+// puller asks one queue for reports, over one subscription for as long as it lives. It is used by one goroutine.
 //
 // The pulls of nats.go's jetstream package (v1.55.0) are not used, for two reasons. They stop listening when an
 // answer is late, and what the server delivers then is lost until AckWait and costs an attempt; here no pull is sent while
@@ -38,74 +40,96 @@ type puller struct {
 	next       string         // subject of the pull request
 	longest    time.Duration
 	number     uint64               // of the last pull
-	open       map[string]time.Time // pulls that are not answered yet, by number: when they were sent
+	open       map[string]*openPull // pulls that may still bring something, by number
 	reconnects uint64
+}
+
+type openPull struct {
+	sent time.Time
+	left int // reports that it may still bring
 }
 
 func (c *Consumer) newPuller(queue string) (*puller, error) {
 	nc := c.js.Conn()
 	inbox := nc.NewInbox()
-	answers := make(chan *nats.Msg, 64) // one pull at a time, and what earlier ones may still bring
+	answers := make(chan *nats.Msg, 4*mostPulled) // one pull at a time, and what earlier ones may still bring
 	sub, err := nc.ChanSubscribe(inbox+".*", answers)
 	if err != nil {
 		return nil, fmt.Errorf("pull from %s: %w", queue, err)
 	}
 	return &puller{
 		nc: nc, sub: sub, answers: answers, inbox: inbox, next: jsapi.Prefix(c.js) + "CONSUMER.MSG.NEXT." + queue + "." + stream.Consumer,
-		longest: min(longestPull, c.cfg.Queues.AckWait/4), open: map[string]time.Time{},
+		longest: min(longestPull, c.cfg.Queues.AckWait/4), open: map[string]*openPull{},
 	}, nil
 }
 
-// pull returns a report, or nil if the queue has none for now, and a time before which the server has not delivered it. With wait the
-// server waits for one. An error says that the server refused or did not answer. It is not cut by a stop: a report on its way
-// would be lost.
-func (p *puller) pull(wait bool) (*nats.Msg, time.Time, error) {
+// pull returns up to most reports, none if the queue has none for now, and a time before which the server has not delivered them. It does
+// not wait for a second report: more says that others may follow, and the next call goes on with the same pull. With wait the server
+// waits for a first one. An error says that the server refused or did not answer. A pull is not cut by a stop: a report on its way would
+// be lost.
+func (p *puller) pull(most int, wait bool) (reports []*nats.Msg, since time.Time, more bool, err error) {
 	p.forget()
 	if len(p.answers) == 0 && len(p.open) == 0 {
-		if err := p.ask(wait); err != nil {
-			return nil, time.Time{}, err
+		if err := p.ask(most, wait); err != nil {
+			return nil, since, false, err
 		}
 	}
 	m := p.receive(p.longest + overdue)
 	if m == nil {
-		return nil, time.Time{}, nats.ErrTimeout
+		return nil, since, false, nats.ErrTimeout
 	}
-	if delivered(m) {
-		return m, p.answered(), nil
+	for since = time.Now(); m != nil; m = p.arrived() {
+		if !delivered(m) {
+			err = p.end(m)
+			break
+		}
+		if sent := p.brought(); sent.Before(since) {
+			since = sent
+		}
+		if reports = append(reports, m); len(reports) == most {
+			break
+		}
 	}
-	delete(p.open, m.Subject[strings.LastIndexByte(m.Subject, '.')+1:])
-	switch status := m.Header.Get("Status"); status {
-	case "404", "408": // no messages, request timeout
-		return nil, time.Time{}, nil
-	case "503":
-		return nil, time.Time{}, nats.ErrNoResponders
-	default:
-		return nil, time.Time{}, fmt.Errorf("the server answers %s %s", status, m.Header.Get("Description"))
-	}
+	return reports, since, len(p.open) > 0 && err == nil, err
 }
 
-func (p *puller) ask(wait bool) error {
-	expires := shortestPull
+func (p *puller) ask(most int, wait bool) error {
+	ask := fmt.Sprintf(`{"batch": %d, "no_wait": true, "expires": %d}`, most, shortestPull.Nanoseconds())
 	if wait {
-		expires = p.longest
+		ask = fmt.Sprintf(`{"batch": %d, "expires": %d}`, most, p.longest.Nanoseconds())
 	}
 	p.number++
 	number := strconv.FormatUint(p.number, 10)
-	p.open[number] = time.Now()
-	return p.nc.PublishRequest(p.next, p.inbox+"."+number, fmt.Appendf(nil, `{"batch": 1, "expires": %d}`, expires.Nanoseconds()))
+	p.open[number] = &openPull{time.Now(), most}
+	return p.nc.PublishRequest(p.next, p.inbox+"."+number, []byte(ask))
 }
 
-// answered closes the oldest open pull and returns when it was sent. A report that no open pull can have brought comes
-// from one that was forgotten.
-func (p *puller) answered() time.Time {
-	number, sent := "", time.Now().Add(-p.longest-2*overdue)
-	for n, at := range p.open {
-		if number == "" || at.Before(sent) {
-			number, sent = n, at
+// end closes the pull that a word of the server ends, and returns an error if the word is one.
+func (p *puller) end(m *nats.Msg) error {
+	delete(p.open, m.Subject[strings.LastIndexByte(m.Subject, '.')+1:])
+	switch status := m.Header.Get("Status"); status {
+	case "404", "408": // no messages, or no more; request timeout
+		return nil
+	case "503":
+		return nats.ErrNoResponders
+	default:
+		return fmt.Errorf("the server answers %s %s", status, m.Header.Get("Description"))
+	}
+}
+
+// brought counts a report against the oldest open pull and returns when that was sent. A report that no open pull can have brought
+// comes from one that was forgotten.
+func (p *puller) brought() time.Time {
+	number, oldest := "", &openPull{sent: time.Now().Add(-p.longest - 2*overdue)}
+	for n, pull := range p.open {
+		if number == "" || pull.sent.Before(oldest.sent) {
+			number, oldest = n, pull
 		}
 	}
-	delete(p.open, number)
-	return sent
+	if oldest.left--; oldest.left <= 0 {
+		delete(p.open, number)
+	}
+	return oldest.sent
 }
 
 // forget closes the pulls that will not be answered any more.
@@ -114,8 +138,8 @@ func (p *puller) forget() {
 		p.reconnects = n
 		clear(p.open)
 	}
-	for n, at := range p.open {
-		if time.Since(at) > p.longest+2*overdue {
+	for n, pull := range p.open {
+		if time.Since(pull.sent) > p.longest+2*overdue {
 			delete(p.open, n)
 		}
 	}
@@ -127,6 +151,16 @@ func (p *puller) receive(patience time.Duration) *nats.Msg {
 	case m := <-p.answers:
 		return m
 	case <-time.After(patience):
+		return nil
+	}
+}
+
+// arrived takes what has arrived already, or returns nil.
+func (p *puller) arrived() *nats.Msg {
+	select {
+	case m := <-p.answers:
+		return m
+	default:
 		return nil
 	}
 }

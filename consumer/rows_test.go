@@ -24,7 +24,7 @@ func TestDeathBeforeTheCommit(t *testing.T) {
 		{"2 decoded", []run{succeed}, 2},
 		{"3 ledger", []run{succeed}, 2},
 		{"3b no letter", []run{succeed}, 2},
-		{"4 admitted", []run{succeed, succeed}, 2}, // the dead process runs it too, and cannot commit
+		{"4 admitted", []run{succeed}, 2},
 		{"5 attempted", []run{succeed, succeed}, 2},
 		{"7b recorded", []run{fail, succeed}, 2},
 		{"7a committed", []run{succeed}, 1},

@@ -12,7 +12,7 @@ import (
 // ack removes the message: its report is settled.
 func (d *delivery) ack() {
 	if err := d.last("+ACK"); err != nil {
-		d.log.Debug("ack not sent; the next delivery will be a duplicate", "err", err)
+		d.log().Debug("ack not sent; the next delivery will be a duplicate", "err", err)
 	}
 }
 
@@ -22,7 +22,7 @@ func (d *delivery) confirm(ctx context.Context) {
 	d.over = true
 	d.mu.Unlock()
 	if _, err := d.nc.RequestWithContext(ctx, d.msg.Reply, []byte("+ACK")); err != nil {
-		d.log.Debug("ack not confirmed; if it is lost the report is delivered again", "err", err)
+		d.log().Debug("ack not confirmed; if it is lost the report is delivered again", "err", err)
 	}
 }
 
@@ -33,14 +33,14 @@ func (d *delivery) retryIn(delay time.Duration) {
 		return
 	}
 	if err := d.last(fmt.Sprintf(`-NAK {"delay": %d}`, max(delay, time.Millisecond).Nanoseconds())); err != nil {
-		d.log.Debug("retry not asked for; it is delivered again after AckWait", "err", err)
+		d.log().Debug("retry not asked for; it is delivered again after AckWait", "err", err)
 	}
 }
 
 // terminate removes the message: its report is dead, and the letter is safe.
 func (d *delivery) terminate(reason string) {
 	if err := d.last("+TERM " + reason); err != nil {
-		d.log.Debug("end not sent; the next delivery will find the letter", "err", err)
+		d.log().Debug("end not sent; the next delivery will find the letter", "err", err)
 	}
 }
 

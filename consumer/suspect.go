@@ -41,7 +41,7 @@ func (c *Consumer) enter(d *delivery, n int) (leave func(), ok bool, err error) 
 		leave()
 		return nil, false, nil
 	case others == 0 && c.cfg.Workers > 1: // a handler that ignores its context keeps a slot
-		d.log.Warn("a suspect report is not tried alone: another handler does not return")
+		d.log().Warn("a suspect report is not tried alone: another handler does not return")
 	}
 	ctx, done := context.WithTimeout(context.Background(), requestTimeout)
 	defer done()
@@ -51,9 +51,9 @@ func (c *Consumer) enter(d *delivery, n int) (leave func(), ok bool, err error) 
 		Stream: d.Ref.Stream, Sequence: d.Ref.Sequence, Delivery: d.count,
 	})
 	if err != nil {
-		d.log.Warn("suspicion not recorded", "err", err)
+		d.log().Warn("suspicion not recorded", "err", err)
 	}
-	d.log.Warn("report_suspected", "attempt", n, "deliveries", d.count)
+	d.log().Warn("report_suspected", "attempt", n, "deliveries", d.count)
 	return leave, true, nil
 }
 

@@ -27,7 +27,7 @@ func (c *Consumer) note(d *delivery, o Outcome) {
 	if c.cfg.ReplayEvery == 0 || d.Invalid != nil {
 		return
 	}
-	name := report.Line(dlq.Upstream(d.Event.SourceURI), report.MaxHeaderValue)
+	name := report.Line(d.source(), report.MaxHeaderValue)
 	switch {
 	case name == dlq.LocalFiles:
 	case o.Kind == Succeeded:

@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"log/slog"
+	"runtime"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -90,9 +91,13 @@ func (w *world) stopAll() {
 	}
 }
 
-// dyingAt lets a worker die right after a row: its connection closes, and nothing it tells the server arrives any more.
+// dyingAt lets a worker die right after a row: its connection closes, so that nothing it tells the server arrives any more, and the report
+// goes no further.
 func dyingAt(step string) func(*worker) {
-	return at(step, func(k *worker) { k.nc.Close() })
+	return at(step, func(k *worker) {
+		k.nc.Close()
+		runtime.Goexit()
+	})
 }
 
 // at lets a worker do something right after a row.

@@ -27,8 +27,10 @@ func Setup(ctx context.Context, js jetstream.JetStream, replicas int) error {
 
 // Streams is what [Setup] makes of the streams behind the buckets.
 func Streams(replicas int) []jetstream.StreamConfig {
+	ledger := bucket(ledgerBucket, "Guyline: settled reports by idempotency key", replicas, 0)
+	ledger.AllowAtomicPublish = true // see Ledger.Group
 	return []jetstream.StreamConfig{
-		bucket(ledgerBucket, "Guyline: settled reports by idempotency key", replicas, 0),
+		ledger,
 		bucket(sitesBucket, "Guyline: known sites", replicas, 0),
 		bucket(turnsBucket, "Guyline: which worker may act next", replicas, turnsKept),
 	}
@@ -77,6 +79,7 @@ func setup(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCon
 	have.MaxMsgsPerSubject, have.MaxMsgSize, have.MaxConsumers = want.MaxMsgsPerSubject, want.MaxMsgSize, want.MaxConsumers
 	have.NoAck, have.Mirror, have.Sources, have.SubjectTransform = false, nil, nil, nil
 	have.AllowRollup, have.DenyDelete, have.AllowDirect = want.AllowRollup, want.DenyDelete, want.AllowDirect
+	have.AllowAtomicPublish = have.AllowAtomicPublish || want.AllowAtomicPublish
 	have.Retention, have.ConsumerLimits = want.Retention, want.ConsumerLimits
 	_, err = js.UpdateStream(ctx, have)
 	return err

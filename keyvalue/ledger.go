@@ -2,10 +2,10 @@ package keyvalue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -66,8 +66,10 @@ func (e Entry) Settles(reopened uint64) bool { return e.State == Done && e.Revis
 
 // Ledger is the bucket reports_ledger. It is safe for concurrent use.
 type Ledger struct {
-	js jetstream.JetStream
-	kv jetstream.KeyValue
+	js     jetstream.JetStream
+	kv     jetstream.KeyValue
+	writes func() (*writes, error) // opened by the first commit
+	group  *group                  // nil: each commit is written on its own
 }
 
 // OpenLedger finds the bucket; a missing one is [jetstream.ErrBucketNotFound].
@@ -76,7 +78,20 @@ func OpenLedger(ctx context.Context, js jetstream.JetStream) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
-	return &Ledger{js, kv}, nil
+	l := &Ledger{js: js, kv: kv}
+	l.writes = sync.OnceValues(func() (*writes, error) { return openWrites(js.Conn(), ledgerStream) })
+	return l, nil
+}
+
+// Group makes commits that wait for each other go to the server together, as atomic batches. It is for a server that syncs every write to
+// the disk, which it then does once for a batch; any other server takes single commits faster. Call it before the first commit.
+func (l *Ledger) Group() error {
+	w, err := l.writes()
+	if err != nil {
+		return fmt.Errorf("open the ledger: %w", err)
+	}
+	l.group = &group{writes: w}
+	return nil
 }
 
 // Lookup asks any replica for a report's entry. A found entry may decide; [ErrNotFound] must not.
@@ -93,7 +108,7 @@ func (l *Ledger) Lookup(ctx context.Context, site report.Token, key report.Key) 
 
 // LookupLeader asks the leader for a report's entry. The site may be "*".
 func (l *Ledger) LookupLeader(ctx context.Context, site report.Token, key report.Key) (Entry, error) {
-	got, err := jsapi.Last(ctx, l.js, ledgerStream, "$KV."+ledgerBucket+"."+entryKey(site, key))
+	got, err := jsapi.Last(ctx, l.js, ledgerStream, ledgerSubject(site, key))
 	switch {
 	case errors.Is(err, jsapi.ErrNotFound):
 		return Entry{}, ErrNotFound
@@ -108,21 +123,26 @@ func (l *Ledger) LookupLeader(ctx context.Context, site report.Token, key report
 // error of another kind the write may have happened: committing the same entry again tells.
 func (l *Ledger) Commit(ctx context.Context, e Entry) (uint64, error) {
 	e.Replaces = e.Revision
-	value, err := json.Marshal(e)
+	value, err := e.encode()
 	if err != nil {
 		return 0, fmt.Errorf("ledger: commit %s: %w", e.Key().Short(), err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, jsapi.Timeout) // an answer that is lost never comes: whoever repeats the commit learns what it was
-	defer cancel()
-	// With revision 0 an update is a create that needs no second request to explain a conflict.
-	rev, err := l.kv.Update(ctx, entryKey(report.NewToken(e.SiteID), e.Key()), value, e.Revision)
-	switch {
-	case errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrKeyExists):
-		return 0, ErrConflict
-	case err != nil:
+	rev, err := l.put(ctx, ledgerSubject(report.NewToken(e.SiteID), e.Key()), value, e.Revision)
+	if err != nil && !errors.Is(err, ErrConflict) {
 		return 0, fmt.Errorf("ledger: commit %s: %w", e.Key().Short(), err)
 	}
-	return rev, nil
+	return rev, err
+}
+
+func (l *Ledger) put(ctx context.Context, subject string, value []byte, revision uint64) (uint64, error) {
+	if l.group != nil {
+		return l.group.put(ctx, subject, value, revision)
+	}
+	w, err := l.writes()
+	if err != nil {
+		return 0, err
+	}
+	return w.put(ctx, subject, value, revision)
 }
 
 // Reopen turns a settled entry into a reopened one by compare-and-set on its revision: its report will be worked again, and the
@@ -135,7 +155,7 @@ func (l *Ledger) Reopen(ctx context.Context, e Entry, actor, reason string) (uin
 // All yields the entries, of one site or of every site ("*"), in the order of their commits.
 func (l *Ledger) All(ctx context.Context, site report.Token) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		for m, err := range jsapi.Scan(ctx, l.js, ledgerStream, "$KV."+ledgerBucket+"."+entryKey(site, "*"), false) {
+		for m, err := range jsapi.Scan(ctx, l.js, ledgerStream, ledgerSubject(site, "*"), false) {
 			if err != nil {
 				yield(Entry{}, err)
 				return
@@ -156,16 +176,8 @@ func (l *Ledger) Len(ctx context.Context) (uint64, error) {
 	return s.CachedInfo().State.Msgs, nil
 }
 
-func entryKey(site report.Token, key report.Key) string { return string(site) + "." + string(key) }
-
-func readEntry(value []byte, revision uint64) (Entry, error) {
-	var e Entry
-	if len(value) == 0 { // the marker of a deletion, which is not ours to make: there is no entry, at this revision
-		return Entry{Revision: revision}, nil
-	}
-	if err := json.Unmarshal(value, &e); err != nil {
-		return Entry{}, fmt.Errorf("%w: revision %d: %w", ErrUnreadable, revision, err)
-	}
-	e.Revision, e.Raw = revision, value
-	return e, nil
+func ledgerSubject(site report.Token, key report.Key) string {
+	return "$KV." + ledgerBucket + "." + entryKey(site, key)
 }
+
+func entryKey(site report.Token, key report.Key) string { return string(site) + "." + string(key) }

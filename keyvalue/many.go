@@ -12,21 +12,41 @@ import (
 // and a missing one must not; what is stored but unreadable is missing too. All entries are held in memory, each up to 64 KiB
 // and more: give it some hundred reports at a time.
 func (l *Ledger) LookupMany(ctx context.Context, refs []report.Ref) (map[report.Key]Entry, error) {
+	answers, err := l.Answers(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[report.Key]Entry, len(answers))
+	for key, a := range answers {
+		if a.Err == nil && a.State != "" {
+			found[key] = a.Entry
+		}
+	}
+	return found, nil
+}
+
+// Answer is what the ledger holds for a report. Without a state it is the marker of a deletion.
+type Answer struct {
+	Entry
+	Err error // ErrUnreadable: it is not an entry
+}
+
+// Answers is [Ledger.LookupMany] with everything that the ledger holds.
+func (l *Ledger) Answers(ctx context.Context, refs []report.Ref) (map[report.Key]Answer, error) {
 	subjects := make([]string, len(refs))
 	asked := make(map[string]report.Key, len(refs))
 	for i, r := range refs {
-		subjects[i] = "$KV." + ledgerBucket + "." + entryKey(r.Site, r.Key)
+		subjects[i] = ledgerSubject(r.Site, r.Key)
 		asked[subjects[i]] = r.Key
 	}
-	found := make(map[report.Key]Entry, len(refs))
+	found := map[report.Key]Answer{}
 	for m, err := range jsapi.Lasts(ctx, l.js, ledgerStream, subjects) {
 		if err != nil {
 			return nil, fmt.Errorf("ledger: look up %d reports: %w", len(refs), err)
 		}
-		if e, err := readEntry(m.Data, m.Sequence); err == nil && e.State != "" {
-			if key, ok := asked[m.Subject]; ok {
-				found[key] = e
-			}
+		if key, ok := asked[m.Subject]; ok {
+			e, err := readEntry(m.Data, m.Sequence)
+			found[key] = Answer{e, err}
 		}
 	}
 	return found, nil

@@ -54,6 +54,27 @@ func (s *Sites) known(ctx context.Context, site report.Token, get func(context.C
 	return version >= counts, err
 }
 
+// KnownMany asks any replica about many sites in one request, and sets those that the registry names to true. The others may be known
+// all the same: ask [Sites.Known].
+func (s *Sites) KnownMany(ctx context.Context, sites map[report.Token]bool) error {
+	subjects := []string{sitesPrefix + marker}
+	for site := range sites {
+		subjects = append(subjects, sitesPrefix+"site."+string(site))
+	}
+	versions := make(map[string]uint64, len(subjects))
+	for m, err := range jsapi.Lasts(ctx, s.js, "KV_"+sitesBucket, subjects) {
+		if err != nil {
+			return fmt.Errorf("site registry: %w", err)
+		}
+		versions[m.Subject] = version(m.Data)
+	}
+	counts := versions[sitesPrefix+marker]
+	for site := range sites {
+		sites[site] = counts == 0 || versions[sitesPrefix+"site."+string(site)] >= counts
+	}
+	return nil
+}
+
 // get reads a version from any replica; 0 = none.
 func (s *Sites) get(ctx context.Context, key string) (uint64, error) {
 	got, err := s.kv.Get(ctx, key)

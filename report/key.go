@@ -26,11 +26,17 @@ func AuditHash(k Key, reason string) string { return string(sum(string(k), ":", 
 func PayloadHash(body []byte) string { return string(sum(string(body))) }
 
 func sum(parts ...string) Key {
-	h := sha256.New()
+	var (
+		room   [256]byte // no site and few URIs need more
+		digits [2 * sha256.Size]byte
+	)
+	text := room[:0]
 	for _, p := range parts {
-		h.Write([]byte(p))
+		text = append(text, p...)
 	}
-	return Key(hex.EncodeToString(h.Sum(nil)))
+	digest := sha256.Sum256(text)
+	hex.Encode(digits[:], digest[:])
+	return Key(digits[:])
 }
 
 // Ref names a report as subjects and bucket keys do.

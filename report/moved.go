@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // Moved is the event of a body with another source_uri, and the body that says so: all other bytes stay as they are. Its error is
@@ -28,21 +29,8 @@ func Moved(body []byte, uri string) (Event, []byte, error) {
 }
 
 // valueOf finds where the value of a name lies in a body that [Decode] accepts; the name is there, once, outside of inner objects.
-func valueOf(body []byte, name string) (from, to int64) {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	_, _ = d.Token() // the opening brace; nothing here can fail, as the body has been read before
-	for d.More() {
-		t, _ := d.Token()
-		after := d.InputOffset()
-		var value json.RawMessage
-		_ = d.Decode(&value)
-		if t == name {
-			return d.InputOffset() - int64(len(value)), d.InputOffset()
-		}
-		if d.InputOffset() == after {
-			break
-		}
-	}
-	return 0, 0
+func valueOf(body []byte, name string) (from, to int) {
+	members, _ := scan(body)
+	i := slices.IndexFunc(members, func(m member) bool { return string(m.name) == name })
+	return members[i].from, members[i].to
 }

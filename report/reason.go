@@ -24,7 +24,25 @@ func Clean(s string) string {
 // Line makes any text fit to be shown or stored as one line of at most n bytes, as [Clean] does. Marks that turn the direction of text
 // become a space, too: on a terminal they could make a line read as another. URIs stay as they are: those with passwords must be redacted
 // first, as half of one cannot be.
-func Line(s string, n int) string { return Cut(oneLine(onward(Cut(s, looked))), n) }
+func Line(s string, n int) string {
+	if s = Cut(s, looked); !tidy(s) {
+		s = oneLine(onward(s))
+	}
+	return Cut(s, n)
+}
+
+// tidy reports whether s is one line as it is, as nearly every text is: words of plain ASCII with one space between them.
+func tidy(s string) bool {
+	after := byte(' ')
+	for i := range len(s) {
+		c := s[i]
+		if c < ' ' || c > '~' || c == ' ' && after == ' ' {
+			return false
+		}
+		after = c
+	}
+	return s == "" || after != ' '
+}
 
 // onward has no marks of direction. [Clean] leaves them in: hashes are over reasons as they are stored.
 func onward(s string) string {
@@ -40,7 +58,9 @@ func onward(s string) string {
 const looked = 16 * MaxReason
 
 func oneLine(s string) string {
-	s = Cut(s, looked)
+	if s = Cut(s, looked); tidy(s) {
+		return s
+	}
 	var b strings.Builder
 	space := false
 	for _, r := range s { // an invalid byte is read as U+FFFD
@@ -76,6 +96,9 @@ var (
 // RedactURI removes userinfo and query from every URI in s, as they carry passwords and signatures.
 // Everything from the '?' to the next space goes, except closing punctuation at the very end.
 func RedactURI(s string) string {
+	if !strings.Contains(s, "://") {
+		return s
+	}
 	return uri.ReplaceAllStringFunc(s, func(u string) string {
 		scheme, rest, _ := strings.Cut(u, "://")
 		authority, path := rest, ""

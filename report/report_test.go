@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,8 +54,18 @@ func TestDecode(t *testing.T) {
 		{"invalid UTF-8", "{\"site_id\":\"a\xff\",\"source_uri\":\"b\"}", report.ErrUndecodable},
 		{"half a surrogate pair", `{"site_id":"a","source_uri":"\ud83d"}`, report.ErrUndecodable},
 		{"low surrogate first", `{"site_id":"a","source_uri":"\ude00\ud83d"}`, report.ErrUndecodable},
+		{"one level too deep", `{"site_id":"a","source_uri":"b","x":` + strings.Repeat("[", 64) + strings.Repeat("]", 64) + `}`, report.ErrUndecodable},
 		{"too deep", `{"site_id":"a","source_uri":"b","x":` + deep + `}`, report.ErrUndecodable},
 		{"too deep a list", `{"site_id":"a","source_uri":"b","x":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, report.ErrUndecodable},
+		{"repeated name of many", `{"site_id":"a","source_uri":"b","metadata":{` + manyNames(500) + `,"00007":1}}`, report.ErrUndecodable},
+		{"a quarter of a pair", `{"site_id":"a","source_uri":"\ud83d\ude"}`, report.ErrUndecodable},
+		{"two high halves", `{"site_id":"a","source_uri":"\ud83d\ud83d\ude00"}`, report.ErrUndecodable},
+		{"half a pair in a name", `{"site_id":"a","source_uri":"b","\udc00":1}`, report.ErrUndecodable},
+		{"a raw line end in a string", "{\"site_id\":\"a\",\"source_uri\":\"b\n\"}", report.ErrUndecodable},
+		{"a comma too many", `{"site_id":"a","source_uri":"b",}`, report.ErrUndecodable},
+		{"a leading zero", `{"site_id":"a","source_uri":"b","x":01}`, report.ErrUndecodable},
+		{"half a number", `{"site_id":"a","source_uri":"b","x":1.}`, report.ErrUndecodable},
+		{"another space", "{\"site_id\":\"a\",\u00a0\"source_uri\":\"b\"}", report.ErrUndecodable},
 		{"byte-order mark", "\ufeff{}", report.ErrUndecodable},
 		{"other case", `{"Site_ID":"a","source_uri":"b"}`, report.ErrInvalid},
 		{"no URI", `{"site_id":"a"}`, report.ErrInvalid},
@@ -69,6 +80,10 @@ func TestDecode(t *testing.T) {
 		{"metadata not an object", `{"site_id":"a","source_uri":"b","metadata":[1]}`, report.ErrInvalid},
 		{"smallest", `{"site_id":"a","source_uri":"b"}`, nil},
 		{"longest", `{"site_id":"` + strings.Repeat("s", 128) + `","source_uri":"` + strings.Repeat("u", 2048) + `"}`, nil},
+		{"as deep as allowed", `{"site_id":"a","source_uri":"b","x":` + strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}`, nil},
+		{"many names", `{"site_id":"a","source_uri":"b","metadata":{` + manyNames(500) + `}}`, nil},
+		{"one name in many objects", `{"site_id":"a","source_uri":"b","metadata":{"site_id":{"site_id":[{"x":1},{"x":1}]},"x":1}}`, nil},
+		{"null for what is optional", `{"site_id":"a","source_uri":"b","due":null,"sha256":null,"metadata":null}`, nil},
 		{"a pair", `{"site_id":"a","source_uri":"\ud83d\ude00"}`, nil},
 		{"an escaped backslash before u", `{"site_id":"a","source_uri":"C:\\\\ud83d"}`, nil},
 		{"unknown fields", `{"site_id":"a","source_uri":"b","X":{"y":[1,2]}}`, nil},
@@ -86,16 +101,25 @@ func TestDecode(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add([]byte(`{"site_id": "TWR-8842", "source_uri": "s3://r/x.pdf", "due": "2026-12-01T00:00:00Z", "metadata": {"a": [1, {"b": null}]}}`))
-	f.Add([]byte(`{"site_id":"\ud83d\ude00","source_uri":"b","site_id":"c"}`))
+	for _, s := range []string{
+		`{"site_id": "TWR-8842", "source_uri": "s3://r/x.pdf", "due": "2026-12-01T00:00:00Z", "metadata": {"a": [1, {"b": null}]}}`,
+		`{"site_id":"\ud83d\ude00","source_uri":"b","site_id":"c"}`,
+		`{"\u0073ite_id":"a","source_uri":"\/b\\","metadata":{"":[],"x":{"y":{},"z":[true,false,-1.5e+10,"\u00e9\n"]}},"y":0}`,
+	} {
+		f.Add([]byte(s))
+	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		e, err := report.Decode(body)
+		if !json.Valid(body) && !errors.Is(err, report.ErrUndecodable) {
+			t.Fatalf("%q is not JSON: got %v", body, err)
+		}
 		if err != nil {
 			if !errors.Is(err, report.ErrInvalid) && !errors.Is(err, report.ErrUndecodable) {
 				t.Fatalf("an error of neither kind: %v", err)
 			}
 			return
 		}
+		asOthersRead(t, body, e)
 		again, err := json.Marshal(e)
 		if err != nil {
 			t.Fatal(err)
@@ -103,6 +127,44 @@ func FuzzDecode(f *testing.F) {
 		e2, err := report.Decode(again)
 		if err != nil || e2.Key() != e.Key() || !e2.Due.Equal(e.Due) {
 			t.Fatalf("%s does not survive a round trip: %s, %v", body, again, err)
+		}
+	})
+}
+
+// asOthersRead checks that encoding/json finds the same in a body that was accepted.
+func asOthersRead(t *testing.T, body []byte, e report.Event) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	var fields map[string]any
+	if err := d.Decode(&fields); err != nil {
+		t.Fatalf("%q was accepted: %v", body, err)
+	}
+	sha256, _ := fields["sha256"].(string)
+	metadata, _ := fields["metadata"].(map[string]any)
+	if e.SiteID != fields["site_id"] || e.SourceURI != fields["source_uri"] || e.SHA256 != sha256 {
+		t.Fatalf("%q: got %+v, want %v", body, e, fields)
+	}
+	if diff := cmp.Diff(metadata, e.Metadata); diff != "" {
+		t.Fatalf("%q: metadata (-want +got)\n%s", body, diff)
+	}
+}
+
+// A result is checked and written as encoding/json would.
+func FuzzResult(f *testing.F) {
+	for _, s := range []string{` {"pages": 12}`, `{"a":"<\u2028>","a":"\ud83d"}`, "{\"a\":\"\u2028\xff\"}", `[1]`, `{"a":01}`, ``, `{"a":[{},{"b":[]}]}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r := report.Result(text)
+		object := json.Valid(text) && bytes.TrimLeft(text, " \t\r\n")[0] == '{' && len(text) <= report.MaxResult
+		if err := r.Check(); text != nil && (err == nil) != object {
+			t.Fatalf("Check(%q) = %v", text, err)
+		}
+		want, wantErr := json.Marshal(r)
+		got, err := r.AppendTo([]byte("x"))
+		if (err == nil) != (wantErr == nil) || string(got) != "x"+string(want) {
+			t.Fatalf("%q: got %q, %v, want %q, %v", text, got, err, want, wantErr)
 		}
 	})
 }
@@ -237,6 +299,9 @@ func TestResult(t *testing.T) {
 		{report.Result(`[1]`), report.CodeInvalidResult},
 		{report.Result(``), report.CodeInvalidResult},
 		{report.Result(`{"x":`), report.CodeInvalidResult},
+		{report.Result(`{}{}`), report.CodeInvalidResult},
+		{report.Result(`{"x":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`), report.CodeInvalidResult},
+		{report.Result(`{"x":` + strings.Repeat("[", 9_999) + strings.Repeat("]", 9_999) + `}`), ""},
 		{nil, ""},
 		{report.Result(` {"pages": 12}`), ""},
 	} {

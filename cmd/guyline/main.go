@@ -129,7 +129,7 @@ func (a *app) command() *cobra.Command {
 		a.runCommand(), a.publishCommand(), a.statusCommand(), a.resultsCommand(), a.showCommand(), a.whyCommand(),
 		a.reconcileCommand(), a.reprocessCommand(), a.dlqCommand(),
 		a.sitesCommand(), a.auditCommand(), a.inspectCommand(), a.setupCommand(), a.doctorCommand(), a.configCommand(), a.demoCommand(), a.versionCommand(),
-		a.extractChildCommand(), a.chaosCommand(),
+		a.extractChildCommand(), a.chaosCommand(), a.benchCommand(), a.benchServerCommand(),
 	)
 	root.AddCommand(a.chaosParts()...)
 	asUsage(root)

@@ -86,6 +86,7 @@ func (a *app) run(ctx context.Context, list string, drain bool) error {
 func (a *app) work(ctx context.Context, s *session, h consumer.Handler, t *tally, drain bool) error {
 	cfg := a.cfg.Consumer(version)
 	cfg.Observe = t.observe
+	cfg.SyncedStore = s.store != nil && a.cfg.Sync == "always"
 	if s.store != nil && !s.store.Remote() {
 		cfg.InFlight = filepath.Join(a.cfg.DataDir, "inflight")
 	}

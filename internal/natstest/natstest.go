@@ -41,13 +41,24 @@ const patience = time.Minute
 type Server struct {
 	dir     string
 	port    int
+	synced  bool
 	running *server.Server // nil while stopped
 }
 
 // Start starts a server with an empty store. The server stops when t ends.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{dir: t.TempDir(), port: server.RANDOM_PORT}
+	return start(t, &Server{dir: t.TempDir(), port: server.RANDOM_PORT})
+}
+
+// StartSynced is [Start] with a server that syncs every write to the disk.
+func StartSynced(t testing.TB) *Server {
+	t.Helper()
+	return start(t, &Server{dir: t.TempDir(), port: server.RANDOM_PORT, synced: true})
+}
+
+func start(t testing.TB, s *Server) *Server {
+	t.Helper()
 	if !s.start(t) {
 		t.Fatalf("natstest: start: no server in %s", s.dir)
 	}
@@ -123,6 +134,7 @@ func (s *Server) start(t testing.TB) bool {
 		NoLog:      true,
 		JetStream:  true,
 		StoreDir:   s.dir,
+		SyncAlways: s.synced,
 		// A stream's MaxBytes is reserved against this limit when the stream is created. The
 		// default, three quarters of the free disk, would refuse large streams on small machines.
 		JetStreamMaxStore: 1 << 50,

@@ -1,0 +1,124 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/consumer"
+	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/keyvalue"
+	"github.com/guyline/guyline/stream"
+)
+
+// Streams of the bench itself.
+const (
+	lockStream   = "GUYLINE_BENCH"        // exists while a bench uses a server
+	limitsStream = "GUYLINE_BENCH_LIMITS" // as REPORTS, but it keeps what is acknowledged
+
+	limitsPrefix = "guyline-bench.submitted."
+)
+
+// product is every stream that [consumer.Setup] makes.
+func product() []string {
+	names := append(stream.Names(), dlq.Stream, audit.Stream)
+	for _, bucket := range keyvalue.Buckets() {
+		names = append(names, "KV_"+bucket)
+	}
+	return names
+}
+
+// claim is the product's streams on a server, made for one lap and nobody else.
+type claim struct {
+	js   jetstream.JetStream
+	made map[string]time.Time // when each stream was created
+}
+
+// stake makes the product's streams on a server that has none of them. A stream that exists may hold somebody's reports, or workers may
+// wait for it: nothing is touched then.
+func stake(ctx context.Context, js jetstream.JetStream, cfg stream.Config) (_ *claim, err error) {
+	for _, name := range append(product(), lockStream, limitsStream) {
+		switch _, err := js.Stream(ctx, name); {
+		case err == nil:
+			return nil, fmt.Errorf("stream %s exists: a bench deletes what it works on, so it needs a server or an account where Guyline is not set up "+
+				"and no other bench runs; nothing was touched", name)
+		case !errors.Is(err, jetstream.ErrStreamNotFound):
+			return nil, fmt.Errorf("look for stream %s: %w", name, err)
+		}
+	}
+	lock := jetstream.StreamConfig{Name: lockStream, Metadata: map[string]string{"holder": randomToken()}} // so that no two are the same
+	if _, err := js.CreateStream(ctx, lock); err != nil {
+		return nil, fmt.Errorf("create stream %s: %w", lockStream, err)
+	}
+	c := &claim{js, map[string]time.Time{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.leave(context.WithoutCancel(ctx), 0))
+		}
+	}()
+	if err := c.note(ctx, lockStream); err != nil {
+		return nil, err
+	}
+	err = errors.Join(consumer.Setup(ctx, js, cfg), setupLimits(ctx, js, cfg))
+	if err = errors.Join(err, c.note(context.WithoutCancel(ctx), append(product(), limitsStream)...)); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// setupLimits makes the queue that the reference's ceiling was measured on.
+func setupLimits(ctx context.Context, js jetstream.JetStream, cfg stream.Config) error {
+	s := cfg.Streams()[0]
+	s.Name, s.Subjects, s.Retention, s.Description = limitsStream, []string{limitsPrefix + ">"}, jetstream.LimitsPolicy, ""
+	if _, err := js.CreateStream(ctx, s); err != nil {
+		return fmt.Errorf("create stream %s: %w", limitsStream, err)
+	}
+	_, err := js.CreateConsumer(ctx, limitsStream, cfg.Consumer(limitsStream))
+	return err
+}
+
+// note remembers when streams were created.
+func (c *claim) note(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		s, err := c.js.Stream(ctx, name)
+		switch {
+		case errors.Is(err, jetstream.ErrStreamNotFound):
+		case err != nil:
+			return err
+		default:
+			c.made[name] = s.CachedInfo().Created
+		}
+	}
+	return nil
+}
+
+// leave deletes the streams of a claim, the lock last. It leaves all as they are if more was published to REPORTS than the bench did, and
+// each that is no longer the one that was made.
+func (c *claim) leave(ctx context.Context, published uint64) error {
+	if s, err := c.js.Stream(ctx, stream.Reports); err == nil && s.CachedInfo().State.LastSeq > published {
+		return fmt.Errorf("somebody else has published to %s while the bench ran: its streams are left as they are, and so is %s", stream.Reports, lockStream)
+	}
+	var errs []error
+	for _, name := range slices.Concat(product(), []string{limitsStream, lockStream}) {
+		made, ours := c.made[name]
+		if !ours {
+			continue
+		}
+		s, err := c.js.Stream(ctx, name)
+		switch {
+		case errors.Is(err, jetstream.ErrStreamNotFound):
+			continue
+		case err == nil && !s.CachedInfo().Created.Equal(made):
+			err = fmt.Errorf("stream %s was made anew by somebody else, and is left", name)
+		case err == nil:
+			err = c.js.DeleteStream(ctx, name)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

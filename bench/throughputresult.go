@@ -1,0 +1,276 @@
+package bench
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+)
+
+// ThroughputResult is what a run has shown. What is unknown is nil, and missing in JSON.
+type ThroughputResult struct {
+	Settings Settings  `json:"settings"`
+	Checks   []Check   `json:"checks"`
+	Laps     []Lap     `json:"laps"`
+	Designs  []Summary `json:"designs"`
+	Ratios   []Ratio   `json:"ratios"`
+	Goals    []Goal    `json:"goals"`
+}
+
+// Settings is what was measured on what.
+type Settings struct {
+	Version    string   `json:"version"`
+	Server     string   `json:"nats_server"` // as it says itself
+	Client     string   `json:"nats_go"`
+	Go         string   `json:"go"`
+	Platform   string   `json:"platform"`
+	CPUs       int      `json:"cpus"`
+	LoadBefore *float64 `json:"load_before,omitempty"` // average of a minute
+	LoadAfter  *float64 `json:"load_after,omitempty"`
+	Mode       Mode     `json:"server"`
+	Sync       Sync     `json:"sync,omitempty"` // of a given server it is not known
+	Reports    int      `json:"reports"`
+	Reps       int      `json:"repetitions"`
+	Workers    int      `json:"workers"`
+}
+
+// Check is the count of a backlog with duplicates.
+type Check struct {
+	Design     Design `json:"design"`
+	Reports    int    `json:"reports"`
+	Done       int    `json:"done"`
+	Duplicates int    `json:"duplicates"`
+}
+
+// Lap is one measurement.
+type Lap struct {
+	Repetition int      `json:"repetition"`
+	Design     Design   `json:"design"`
+	Seconds    float64  `json:"seconds"`
+	Rate       float64  `json:"reports_per_second"`
+	CPU        *float64 `json:"cpu_s_per_100k,omitempty"`   // client and server
+	Client     *int64   `json:"client_rss_bytes,omitempty"` // the peak; with an embedded server, of both
+	Server     *int64   `json:"server_rss_bytes,omitempty"` // the peak
+}
+
+// Range is a median and what it lies in.
+type Range struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+}
+
+// Summary is all laps of a design.
+type Summary struct {
+	Design Design `json:"design"`
+	Rate   Range  `json:"reports_per_second"`
+	CPU    *Range `json:"cpu_s_per_100k,omitempty"`
+	Client *Range `json:"client_rss_bytes,omitempty"`
+	Server *Range `json:"server_rss_bytes,omitempty"`
+}
+
+// Ratio compares two designs, each repetition by itself.
+type Ratio struct {
+	Design Design `json:"design"`
+	To     Design `json:"to"`
+	Rate   Range  `json:"rate"`
+	CPU    *Range `json:"cpu,omitempty"`
+}
+
+// measured is the lap as one line of the result.
+func (l *lap) measured() Lap {
+	out := Lap{Repetition: l.rep, Design: l.design, Seconds: l.seconds, Rate: float64(l.reports) / l.seconds}
+	if l.cpuErr == nil {
+		out.CPU = new(l.cpu.Seconds() * 100_000 / float64(l.reports))
+	}
+	if l.memoryErr == nil {
+		out.Client = &l.client
+		if l.cfg.Place.Mode == Separate {
+			out.Server = &l.memory
+		}
+	}
+	return out
+}
+
+func newResult(cfg ThroughputConfig) *ThroughputResult {
+	s := Settings{
+		Version: cfg.Version, Client: moduleVersion("github.com/nats-io/nats.go"), Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),
+		Mode: cfg.Place.Mode, Reports: cfg.Reports, Reps: cfg.Reps, Workers: cfg.Workers,
+	}
+	if cfg.Place.Mode != Given {
+		s.Sync = cfg.Place.Sync
+	}
+	return &ThroughputResult{Settings: s, Checks: []Check{}, Laps: []Lap{}, Designs: []Summary{}, Ratios: []Ratio{}, Goals: []Goal{}}
+}
+
+func moduleVersion(path string) string {
+	info, _ := debug.ReadBuildInfo()
+	if info != nil {
+		for _, m := range info.Deps {
+			if m.Path == path {
+				return m.Version
+			}
+		}
+	}
+	return "unknown"
+}
+
+// Yardsticks are what every other design is compared with.
+func Yardsticks() []Design { return []Design{Raw, RawLimits, Floor, FloorLimits, Naive, CreateAsync} }
+
+// sum makes medians, ratios and goals of the laps.
+func (r *ThroughputResult) sum() {
+	laps := map[Design][]Lap{}
+	for _, l := range r.Laps {
+		laps[l.Design] = append(laps[l.Design], l)
+	}
+	for _, d := range Designs() {
+		if len(laps[d]) == 0 {
+			continue
+		}
+		r.Designs = append(r.Designs, Summary{
+			Design: d, Rate: spread(each(laps[d], rate)), CPU: known(each(laps[d], cpu)),
+			Client: known(each(laps[d], func(l Lap) *float64 { return size(l.Client) })),
+			Server: known(each(laps[d], func(l Lap) *float64 { return size(l.Server) })),
+		})
+		for _, to := range Yardsticks() {
+			if d != to && len(laps[to]) > 0 {
+				r.Ratios = append(r.Ratios, Ratio{
+					Design: d, To: to, Rate: spread(divide(each(laps[d], rate), each(laps[to], rate))),
+					CPU: known(divide(each(laps[d], cpu), each(laps[to], cpu))),
+				})
+			}
+		}
+	}
+	r.judge()
+}
+
+func rate(l Lap) *float64 { return &l.Rate }
+func cpu(l Lap) *float64  { return l.CPU }
+
+func size(n *int64) *float64 {
+	if n == nil {
+		return nil
+	}
+	return new(float64(*n))
+}
+
+// each is one number of every lap, in the order of repetitions; nil if one of them is unknown.
+func each(laps []Lap, number func(Lap) *float64) (out []float64) {
+	for _, l := range laps {
+		n := number(l)
+		if n == nil {
+			return nil
+		}
+		out = append(out, *n)
+	}
+	return out
+}
+
+// divide divides repetition by repetition; nil if either is unknown.
+func divide(a, b []float64) (out []float64) {
+	if len(a) != len(b) {
+		return nil
+	}
+	for i := range a {
+		if b[i] == 0 { // the clock of processor time has ticks
+			return nil
+		}
+		out = append(out, a[i]/b[i])
+	}
+	return out
+}
+
+func known(of []float64) *Range {
+	if len(of) == 0 {
+		return nil
+	}
+	return new(spread(of))
+}
+
+// spread is the median, the least and the most of at least one number.
+func spread(of []float64) Range {
+	s := slices.Sorted(slices.Values(of))
+	n := len(s)
+	return Range{Median: (s[(n-1)/2] + s[n/2]) / 2, Min: s[0], Max: s[n-1]}
+}
+
+// Verdict says how a goal was met.
+type Verdict string
+
+const (
+	WorldClass Verdict = "world-class"
+	Accepted   Verdict = "accepted"
+	Missed     Verdict = "missed"
+)
+
+// Goal is one of the goals of docs/performance.md, and what was reached: the median counts.
+type Goal struct {
+	Number     int     `json:"number"`
+	What       string  `json:"what"`
+	Reached    Range   `json:"reached"`
+	Accept     float64 `json:"accept"`
+	WorldClass float64 `json:"world_class"`
+	AtMost     bool    `json:"at_most"` // less is better
+	Verdict    Verdict `json:"verdict"`
+}
+
+// aim is a goal before it was measured.
+type aim struct {
+	number             int
+	to                 Design
+	cpu                bool // the ratio is of processor time, and less is better; else of rates
+	accept, worldClass float64
+}
+
+// aims are the goals that a run can judge: with each write synced there is one, and embedded there is no loopback to pay for.
+func (r *ThroughputResult) aims() []aim {
+	if r.Settings.Sync == Always {
+		return []aim{{10, CreateAsync, false, 5, 10}, {10, Naive, false, 6, 10}}
+	}
+	floor, raw := aim{3, Floor, false, 0.55, 0.75}, aim{4, RawLimits, false, 0.25, 0.33}
+	if r.Settings.Mode == Embedded {
+		floor.accept, floor.worldClass = 0.70, 0.90
+		raw.accept, raw.worldClass = 0.36, 0.45
+	}
+	floorLimits, rawQueue := floor, raw
+	floorLimits.to, rawQueue.to = FloorLimits, Raw
+	return []aim{
+		{1, Naive, false, 2.5, 3.0}, {2, Naive, true, 0.45, 0.36}, floorLimits, floor, raw, rawQueue,
+		{5, CreateAsync, true, 1.20, 1.08},
+	}
+}
+
+// judge compares the product with the goals, as far as their yardsticks were measured.
+func (r *ThroughputResult) judge() {
+	for _, a := range r.aims() {
+		i := slices.IndexFunc(r.Ratios, func(x Ratio) bool { return x.Design == Guyline && x.To == a.to })
+		if i < 0 {
+			continue
+		}
+		g := Goal{Number: a.number, What: fmt.Sprintf("rate / %s", a.to), Reached: r.Ratios[i].Rate, Accept: a.accept, WorldClass: a.worldClass}
+		if a.cpu {
+			if r.Ratios[i].CPU == nil {
+				continue
+			}
+			g.What, g.Reached, g.AtMost = fmt.Sprintf("CPU / %s", a.to), *r.Ratios[i].CPU, true
+		}
+		g.Verdict = g.judge()
+		r.Goals = append(r.Goals, g)
+	}
+}
+
+func (g Goal) judge() Verdict {
+	reaches := func(line float64) bool { return g.Reached.Median >= line }
+	if g.AtMost {
+		reaches = func(line float64) bool { return g.Reached.Median <= line }
+	}
+	switch {
+	case reaches(g.WorldClass):
+		return WorldClass
+	case reaches(g.Accept):
+		return Accepted
+	}
+	return Missed
+}

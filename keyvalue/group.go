@@ -1,0 +1,146 @@
+package keyvalue
+
+import (
+	"context"
+	"crypto/rand"
+	"strconv"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// mostGrouped bounds an atomic batch; the server takes 1,000 messages (v2.15.3).
+	mostGrouped = 200
+	// fewestGrouped is when a batch is worth its own costs, a file store that is made and removed (docs/performance.md).
+	fewestGrouped = 24
+)
+
+// group writes together what waits together: while one group is on its way, further writes gather, and go as the next. A server that syncs
+// every write to the disk then does so once for a group, which it writes as an atomic batch (ADR-50): all of it or nothing. If it takes
+// nothing, each is written on its own. There is one group on its way at any time.
+type group struct {
+	writes *writes
+
+	mu      sync.Mutex
+	busy    bool
+	waiting []*member
+}
+
+// member is one write of a group. Its caller waits for a word on turn.
+type member struct {
+	subject  string
+	value    []byte
+	revision uint64
+	turn     chan turn
+}
+
+// turn is what a member is to do: send the group, write on its own, or return the answer.
+type turn struct {
+	send  []*member // what it is to send, itself included
+	alone *sync.WaitGroup
+	seq   uint64
+	err   error
+}
+
+// put is [writes.put]. It is not cut by the end of ctx while the group waits, which is bounded: nobody else would send it.
+func (g *group) put(ctx context.Context, subject string, value []byte, revision uint64) (uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	m := &member{subject, value, revision, make(chan turn, 1)}
+	if mine := g.join(m); mine {
+		return g.lead(m, []*member{m})
+	}
+	switch t := <-m.turn; {
+	case t.send != nil:
+		return g.lead(m, t.send)
+	case t.alone != nil:
+		defer t.alone.Done()
+		return g.writes.put(context.WithoutCancel(ctx), subject, value, revision)
+	default:
+		return t.seq, t.err
+	}
+}
+
+// join reports whether nothing is on its way: the member is a group of its own then. Otherwise it waits for the next.
+func (g *group) join(m *member) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.busy {
+		g.waiting = append(g.waiting, m)
+		return false
+	}
+	g.busy = true
+	return true
+}
+
+// lead sends a group, tells its other members their answers and returns that of me. Then it lets the next group go.
+func (g *group) lead(me *member, all []*member) (uint64, error) {
+	defer g.next()
+	ctx := context.Background() // each request is bounded
+	if len(all) >= fewestGrouped {
+		if last, err := g.batch(ctx, all); err == nil {
+			var mine uint64
+			for i, m := range all {
+				seq := last - uint64(len(all)-1-i)
+				if m == me {
+					mine = seq
+					continue
+				}
+				m.turn <- turn{seq: seq}
+			}
+			return mine, nil
+		}
+	}
+	var others sync.WaitGroup
+	for _, m := range all {
+		if m != me {
+			others.Add(1)
+			m.turn <- turn{alone: &others}
+		}
+	}
+	defer others.Wait()
+	return g.writes.put(ctx, me.subject, me.value, me.revision)
+}
+
+// next lets what waits by now go as a group, which its first member sends.
+func (g *group) next() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.busy = len(g.waiting) > 0; !g.busy {
+		return
+	}
+	var all, later []*member
+	subjects := make(map[string]bool, min(len(g.waiting), mostGrouped))
+	for _, m := range g.waiting {
+		if len(all) == mostGrouped || subjects[m.subject] { // a batch takes a subject once
+			later = append(later, m)
+			continue
+		}
+		subjects[m.subject] = true
+		all = append(all, m)
+	}
+	g.waiting = later
+	all[0].turn <- turn{send: all}
+}
+
+// batch writes a group as an atomic batch and returns the sequence of its last member; those of the others come right before it. After
+// an error nothing of it is written, or all of it.
+func (g *group) batch(ctx context.Context, all []*member) (uint64, error) {
+	id := rand.Text()
+	for i, m := range all {
+		h := expecting(m.revision)
+		h["Nats-Batch-Id"] = []string{id}
+		h["Nats-Batch-Sequence"] = []string{strconv.Itoa(i + 1)}
+		msg := &nats.Msg{Subject: m.subject, Header: h, Data: m.value}
+		if i == len(all)-1 {
+			h["Nats-Batch-Commit"] = []string{"1"}
+			return g.writes.send(ctx, msg)
+		}
+		if err := g.writes.nc.PublishMsg(msg); err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
+}
