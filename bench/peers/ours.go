@@ -15,8 +15,9 @@ import (
 )
 
 // ourJob works the backlog with the product as it is, by its defaults but for the number of workers: look-up before the work, ledger, retry
-// bookkeeping, heartbeats, sweep, time-outs, panic guard, and log lines at info written to a file as JSON.
-func ourJob(workers int) func(context.Context, *job) error {
+// bookkeeping, heartbeats, sweep, time-outs, panic guard, and log lines at info written to a file as JSON. It is told whether the server
+// syncs each write.
+func ourJob(workers int, synced bool) func(context.Context, *job) error {
 	return func(ctx context.Context, j *job) error {
 		nc, js, err := connectNATS(j)
 		if err != nil {
@@ -24,7 +25,7 @@ func ourJob(workers int) func(context.Context, *job) error {
 		}
 		defer nc.Close()
 		cfg := consumer.DefaultConfig()
-		cfg.Workers = workers
+		cfg.Workers, cfg.SyncedStore = workers, synced
 		if err := consumer.Setup(ctx, js, cfg.Queues); err != nil {
 			return err
 		}

@@ -36,9 +36,9 @@ func riverPool(workers int, ledger bool) int {
 // rows are all that is measured, in the order of the table.
 func rows() []row {
 	all := []row{
-		{ours, ours, "Guyline, 1024 workers, all features, info log to a file; server syncs every second", startNATS(false), ourJob(1024)},
-		{"ours-64", ours, "the same, 64 workers", startNATS(false), ourJob(64)},
-		{oursSync, oursSync, "1024 workers; server syncs before each acknowledgement", startNATS(true), ourJob(1024)},
+		{ours, ours, "Guyline, 1024 workers, all features, info log to a file; server syncs every second", startNATS(false), ourJob(1024, false)},
+		{"ours-64", ours, "the same, 64 workers", startNATS(false), ourJob(64, false)},
+		{oursSync, oursSync, "1024 workers; server syncs before each acknowledgement", startNATS(true), ourJob(1024, true)},
 		{"asynq", ours, "AOF everysec, concurrency 32; no ledger", startRedis, asynqJob(32, false)},
 		{"asynq+ledger", ours, "the same, ledger: SET NX", startRedis, asynqJob(32, true)},
 	}
