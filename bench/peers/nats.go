@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -24,7 +25,7 @@ type natsSettings struct {
 	Dir    string
 	Port   string
 	Token  string
-	Always bool // fsync every write; else all of them once a second
+	Always bool // fsync every write, from a hang-up signal on; before, and else, all of them once a second
 }
 
 // startNATS starts this program again as a NATS server, of the version that the product embeds.
@@ -56,19 +57,55 @@ func runNATS(in io.Reader) error {
 	if err != nil {
 		return err
 	}
-	s, err := natsserver.NewServer(&natsserver.Options{
+	synced := make(chan os.Signal, 1)
+	signal.Notify(synced, syscall.SIGHUP)
+	opts := natsserver.Options{
 		Host: "127.0.0.1", Port: port, Authorization: cfg.Token, NoSigs: true,
-		JetStream: true, StoreDir: cfg.Dir, JetStreamMaxStore: 1 << 50, SyncAlways: cfg.Always, SyncInterval: time.Second,
-	})
+		JetStream: true, StoreDir: cfg.Dir, JetStreamMaxStore: 1 << 50, SyncInterval: time.Second,
+	}
+	s, err := serve(opts)
 	if err != nil {
 		return err
 	}
-	s.ConfigureLogger()
-	s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
-		return errors.New("the server is not ready after 10 s")
+	if cfg.Always {
+		<-synced
+		s.Shutdown()
+		s.WaitForShutdown()
+		opts.SyncAlways = true
+		if s, err = serve(opts); err != nil {
+			return err
+		}
 	}
 	s.WaitForShutdown()
+	return nil
+}
+
+func serve(opts natsserver.Options) (*natsserver.Server, error) {
+	s, err := natsserver.NewServer(&opts)
+	if err != nil {
+		return nil, err
+	}
+	s.ConfigureLogger()
+	s.Start()
+	if !s.ReadyForConnections(20 * time.Second) {
+		return nil, errors.New("the server is not ready after 20 s")
+	}
+	return s, nil
+}
+
+// syncAlways makes a server that was started for that sync every write. The backlog is there by then: publishing it would take longer than the work.
+func syncAlways(ctx context.Context, nc *nats.Conn, j *job) error {
+	before := nc.ConnectedServerId()
+	if err := syscall.Kill(j.Server.Pid, syscall.SIGHUP); err != nil {
+		return err
+	}
+	for nc.Status() != nats.CONNECTED || nc.ConnectedServerId() == before {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("the server is not back: %w", ctx.Err())
+		}
+	}
 	return nil
 }
 
@@ -89,7 +126,7 @@ func again(mode string, settings any) (*exec.Cmd, error) {
 
 // connectNATS connects, with patience for a busy machine.
 func connectNATS(j *job) (*nats.Conn, jetstream.JetStream, error) {
-	nc, err := nats.Connect("nats://"+j.Server.Addr, nats.Token(j.Server.Secret), nats.Timeout(10*time.Second))
+	nc, err := nats.Connect("nats://"+j.Server.Addr, nats.Token(j.Server.Secret), nats.Timeout(10*time.Second), nats.ReconnectWait(50*time.Millisecond), nats.MaxReconnects(-1))
 	if err != nil {
 		return nil, nil, err
 	}

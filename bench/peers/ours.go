@@ -32,6 +32,11 @@ func ourJob(workers int, synced bool) func(context.Context, *job) error {
 		if err := publish(ctx, js, j, func(e event) string { return "reports.submitted." + string(report.NewToken(e.SiteID)) }); err != nil {
 			return err
 		}
+		if synced {
+			if err := syncAlways(ctx, nc, j); err != nil {
+				return err
+			}
+		}
 		file, err := os.Create(filepath.Join(j.dir, "worker.log"))
 		if err != nil {
 			return err
