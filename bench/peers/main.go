@@ -89,11 +89,20 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 // measureAll measures each row once in each repetition, beginning with another one each time. After a failure it returns what it has.
-func measureAll(ctx context.Context, rows []row, n, reps int, dir string, progress io.Writer) (samples []sample, err error) {
+func measureAll(ctx context.Context, rows []row, n, reps int, parent string, progress io.Writer) (samples []sample, err error) {
+	dir, err := os.MkdirTemp(parent, "peers-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o711); err != nil { // PostgreSQL, which is never run as root, has to get to its own directory inside
+		return nil, err
+	}
+	secret := rand.Text()
 	for rep := range reps {
 		for i := range rows {
 			r := rows[(i+rep)%len(rows)]
-			s, err := measure(ctx, r, n, rep, dir)
+			s, err := measure(ctx, r, n, rep, dir, secret)
 			if ctx.Err() != nil {
 				return samples, errors.New("stopped")
 			}
@@ -117,15 +126,15 @@ type task struct {
 }
 
 // measure runs a row once: a new server with no data, and a new process that works.
-func measure(ctx context.Context, r row, n, rep int, parent string) (s sample, err error) {
+func measure(ctx context.Context, r row, n, rep int, parent, secret string) (s sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rowTime)
 	defer cancel()
-	dir, err := os.MkdirTemp(parent, "peers-")
+	dir, err := os.MkdirTemp(parent, r.name+"-")
 	if err != nil {
 		return s, err
 	}
 	defer os.RemoveAll(dir)
-	srv, err := r.start(ctx, dir, rand.Text())
+	srv, err := r.start(ctx, dir, secret)
 	if err != nil {
 		return s, err
 	}

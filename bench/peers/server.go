@@ -167,20 +167,13 @@ func startPostgres(commit string) func(ctx context.Context, dir, secret string) 
 		if err != nil {
 			return nil, err
 		}
-		data, password := filepath.Join(dir, "data"), filepath.Join(dir, "password")
-		if err := os.WriteFile(password, []byte(secret+"\n"), 0o600); err != nil {
+		pristine, err := cluster(ctx, filepath.Join(filepath.Dir(dir), "cluster"), bin, secret)
+		if err != nil {
 			return nil, err
 		}
-		if who != nil {
-			if err := os.Chown(password, int(who.Uid), int(who.Gid)); err != nil {
-				return nil, err
-			}
-		}
-		initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "-U", "peers", "-A", "scram-sha-256", "--pwfile", password,
-			"-E", "UTF8", "--locale", "C", "--no-sync")
-		initdb.Dir, initdb.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who}
-		if out, err := initdb.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("initdb: %w: %s", err, bytes.TrimSpace(out))
+		data := filepath.Join(dir, "data")
+		if out, err := exec.CommandContext(ctx, "cp", "-a", pristine, data).CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("copy the cluster: %w: %s", err, bytes.TrimSpace(out))
 		}
 		cmd := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", port, "-h", "127.0.0.1", "-k", "",
 			"-c", "synchronous_commit="+commit, "-c", "shared_buffers=256MB", "-c", "max_wal_size=4GB", "-c", "max_connections=200", "-c", "jit=off")
@@ -193,8 +186,33 @@ func startPostgres(commit string) func(ctx context.Context, dir, secret string) 
 	}
 }
 
-// notRoot returns whom PostgreSQL runs as and gives him dir, if this process runs as root; else nil: as this process.
-func notRoot(dir string) (*syscall.Credential, error) {
+// cluster makes a database cluster in dir that nobody has used, if there is none yet, and returns its place.
+func cluster(ctx context.Context, dir, bin, secret string) (string, error) {
+	data, password := filepath.Join(dir, "data"), filepath.Join(dir, "password")
+	if _, err := os.Stat(data); err == nil {
+		return data, nil
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(password, []byte(secret+"\n"), 0o600); err != nil {
+		return "", err
+	}
+	who, err := notRoot(dir, password)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "-U", "peers", "-A", "scram-sha-256", "--pwfile", password,
+		"-E", "UTF8", "--locale", "C", "--no-sync")
+	cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("initdb: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return data, nil
+}
+
+// notRoot returns whom PostgreSQL runs as and gives him the files, if this process runs as root; else nil: as this process.
+func notRoot(files ...string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
@@ -206,5 +224,10 @@ func notRoot(dir string) (*syscall.Credential, error) {
 	}
 	uid, _ := strconv.Atoi(u.Uid)
 	gid, _ := strconv.Atoi(u.Gid)
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, uid, gid)
+	for _, name := range files {
+		if err := os.Chown(name, uid, gid); err != nil {
+			return nil, err
+		}
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
