@@ -91,8 +91,8 @@ func Throughput(ctx context.Context, cfg ThroughputConfig, log *slog.Logger) (*T
 			return nil, fmt.Errorf("%s, with duplicates: %w", d, err)
 		}
 		r.Settings.Server = l.server
-		r.Checks = append(r.Checks, Check{Design: d, Reports: l.reports, Done: l.reports - int(l.duplicates.Load()), Duplicates: int(l.duplicates.Load())})
-		log.Info("checked", "design", d, "reports", l.reports, "duplicates", l.duplicates.Load())
+		r.Checks = append(r.Checks, Check{Design: d, Reports: l.reports, Done: l.unique, Duplicates: l.reports - l.unique})
+		log.Info("checked", "design", d, "reports", l.reports, "duplicates", l.reports-l.unique)
 	}
 	for rep := 1; rep <= cfg.Reps; rep++ {
 		for _, d := range cfg.Designs {
@@ -104,6 +104,9 @@ func Throughput(ctx context.Context, cfg ThroughputConfig, log *slog.Logger) (*T
 			lap := l.measured()
 			r.Laps = append(r.Laps, lap)
 			log.Info("measured", "repetition", rep, "design", d, "per_second", int(lap.Rate), "seconds", lap.Seconds, "cpu_s_per_100k", lap.CPU)
+			if lap.Redelivered > 0 {
+				log.Warn("something stood still: messages were delivered again", "repetition", rep, "design", d, "redelivered", lap.Redelivered)
+			}
 		}
 	}
 	r.Settings.LoadAfter = loadNow()

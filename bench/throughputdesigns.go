@@ -263,6 +263,7 @@ func openGuyline(ctx context.Context, l *lap) (func(context.Context) error, erro
 		switch o.Kind {
 		case consumer.Succeeded, consumer.Duplicate:
 			l.settle(o.Kind == consumer.Duplicate)
+		case consumer.LeftAlone: // it is delivered again
 		default:
 			l.fail(fmt.Errorf("a report of %s was %s: %s", o.SiteID, o.Kind, o.Reason))
 		}

@@ -38,7 +38,7 @@ type Settings struct {
 type Check struct {
 	Design     Design `json:"design"`
 	Reports    int    `json:"reports"`
-	Done       int    `json:"done"`
+	Done       int    `json:"done"` // entries in the ledger
 	Duplicates int    `json:"duplicates"`
 }
 
@@ -51,6 +51,9 @@ type Lap struct {
 	CPU        *float64 `json:"cpu_s_per_100k,omitempty"`   // client and server
 	Client     *int64   `json:"client_rss_bytes,omitempty"` // the peak; with an embedded server, of both
 	Server     *int64   `json:"server_rss_bytes,omitempty"` // the peak
+
+	// Redelivered is how often the server has delivered a message again because it got no answer for AckWait: something stood still.
+	Redelivered int `json:"redelivered,omitzero"`
 }
 
 // Range is a median and what it lies in.
@@ -79,7 +82,7 @@ type Ratio struct {
 
 // measured is the lap as one line of the result.
 func (l *lap) measured() Lap {
-	out := Lap{Repetition: l.rep, Design: l.design, Seconds: l.seconds, Rate: float64(l.reports) / l.seconds}
+	out := Lap{Repetition: l.rep, Design: l.design, Seconds: l.seconds, Rate: float64(l.reports) / l.seconds, Redelivered: l.redelivered}
 	if l.cpuErr == nil {
 		out.CPU = new(l.cpu.Seconds() * 100_000 / float64(l.reports))
 	}

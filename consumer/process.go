@@ -166,7 +166,7 @@ func (c *Consumer) settled(d *delivery, n int, now keyvalue.Entry) Outcome {
 // skip acks a report that is settled already.
 func (c *Consumer) skip(d *delivery, entry keyvalue.Entry) Outcome {
 	d.ack()
-	d.log().Info("skip_duplicate", "settled", entry.Time, "by", entry.Worker)
+	d.logger.LogAttrs(context.Background(), slog.LevelInfo, "skip_duplicate", append(d.names(), slog.Time("settled", entry.Time), slog.String("by", entry.Worker))...)
 	return Outcome{Kind: Duplicate, Key: d.Key, SiteID: d.Event.SiteID}
 }
 

@@ -57,11 +57,35 @@ const LocalFiles = "file"
 
 // Upstream is scheme://host of a source URI, or [LocalFiles] for a path.
 func Upstream(uri string) string {
+	if plain, ok := plainUpstream(uri); ok {
+		return plain
+	}
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme == "" || u.Host == "" {
 		return LocalFiles
 	}
 	return u.Scheme + "://" + u.Host
+}
+
+// plainUpstream is [Upstream] of what needs no parser, which is almost every URI: every report's is asked for.
+func plainUpstream(uri string) (string, bool) {
+	scheme, rest, ok := strings.Cut(uri, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	if !ok || scheme == "" || host == "" {
+		return "", false
+	}
+	for i := range len(uri) {
+		switch c := uri[i]; {
+		case i < len(scheme):
+			ok = ok && 'a' <= c && c <= 'z'
+		case i < len(scheme)+len("://"):
+		case i < len(scheme)+len("://")+len(host):
+			ok = ok && ('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '-')
+		default:
+			ok = ok && c > ' ' && c < 0x7f && c != '%'
+		}
+	}
+	return uri[:len(scheme)+len("://")+len(host)], ok
 }
 
 func (l Letter) header() nats.Header {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"net/url"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -115,4 +116,23 @@ func TestUpstream(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", uri, got, want)
 		}
 	}
+}
+
+// What is read without a parser is what the parser would say.
+func FuzzUpstream(f *testing.F) {
+	for _, uri := range []string{
+		"s3://reports/a.pdf", "https://Portal.example:8443/x?y#z", "https://ada:secret@portal/x", "file:///a", "a.pdf", "://x", "s3://", "S3://a/b", "s3://a b/c",
+		"s3://a/%zz", "s3://a/b\x7f", "s3://a?b", "s3://a#b", "h-t.p://a/b", "s3://a.-9/\u00e9",
+	} {
+		f.Add(uri)
+	}
+	f.Fuzz(func(t *testing.T, uri string) {
+		want := LocalFiles
+		if u, err := url.Parse(uri); err == nil && u.Scheme != "" && u.Host != "" {
+			want = u.Scheme + "://" + u.Host
+		}
+		if got := Upstream(uri); got != want {
+			t.Errorf("the upstream of %q is %q, want %q", uri, got, want)
+		}
+	})
 }

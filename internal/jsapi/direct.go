@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -161,18 +162,16 @@ func many(ctx context.Context, js jetstream.JetStream, stream string, req manyRe
 	if err != nil {
 		return nil, err
 	}
-	nc := js.Conn()
-	inbox := nc.NewInbox()
-	sub, err := nc.SubscribeSync(inbox)
+	in, err := listen(js.Conn())
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = sub.Unsubscribe() }()
-	if err := nc.PublishRequest(Prefix(js)+"DIRECT.GET."+stream, inbox, body); err != nil {
+	defer in.close()
+	if err := js.Conn().PublishRequest(Prefix(js)+"DIRECT.GET."+stream, in.sub.Subject, body); err != nil {
 		return nil, err
 	}
 	for {
-		m, err := part(ctx, sub)
+		m, err := in.part(ctx)
 		switch {
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 			return nil, nil
@@ -184,15 +183,45 @@ func many(ctx context.Context, js jetstream.JetStream, stream string, req manyRe
 	}
 }
 
-// part waits for the next part of an answer, but not for longer than [Timeout].
-func part(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
-	defer cancel()
-	m, err := sub.NextMsgWithContext(ctx)
-	if errors.Is(err, nats.ErrNoResponders) { // nobody reads this stream directly
-		return &nats.Msg{Header: nats.Header{"Status": {"503"}, "Description": {"no replica gives direct reads of the stream"}}}, nil
+// parts is where the parts of one answer arrive.
+type parts struct {
+	sub    *nats.Subscription
+	in     chan *nats.Msg
+	closed chan struct{} // with the connection
+}
+
+// listen has room for one answer. A subscription of the client library's own kind has room for 65,536 messages, half a megabyte that is
+// made and thrown away (nats.go v1.55.0).
+func listen(nc *nats.Conn) (*parts, error) {
+	p := &parts{in: make(chan *nats.Msg, 2*manyMessages), closed: make(chan struct{})}
+	var err error
+	if p.sub, err = nc.ChanSubscribe(nc.NewInbox(), p.in); err != nil {
+		return nil, err
 	}
-	return m, err
+	closed := sync.OnceFunc(func() { close(p.closed) })
+	p.sub.SetClosedHandler(func(string) { closed() })
+	return p, nil
+}
+
+func (p *parts) close() { _ = p.sub.Unsubscribe() }
+
+// part waits for the next part of an answer, but not for longer than [Timeout].
+func (p *parts) part(ctx context.Context) (*nats.Msg, error) {
+	patience := time.NewTimer(Timeout)
+	defer patience.Stop()
+	select {
+	case m := <-p.in:
+		if m.Header.Get("Status") == "503" && len(m.Data) == 0 && m.Header.Get("Description") == "" { // nobody reads this stream directly
+			m.Header.Set("Description", "no replica gives direct reads of the stream")
+		}
+		return m, nil
+	case <-p.closed:
+		return nil, nats.ErrConnectionClosed
+	case <-patience.C:
+		return nil, context.DeadlineExceeded
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // value is the last one of a header: the server appends its own to the publisher's.
