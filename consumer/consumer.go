@@ -16,6 +16,7 @@ import (
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/internal/burst"
 	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
@@ -64,6 +65,7 @@ type Consumer struct {
 	letters *dlq.Queue
 	turns   *keyvalue.Turns
 
+	acks  *burst.Publisher
 	slots *semaphore.Weighted
 	work  sync.WaitGroup // one per report in hand
 	hand  hand
@@ -125,6 +127,7 @@ func Open(ctx context.Context, js jetstream.JetStream, h Handler, cfg Config, lo
 		cfg: cfg, handler: h, log: log, js: js,
 		queues: queues, ledger: ledger, sites: sites, trail: trail, letters: dlq.New(js, queues, ledger, trail, cfg.ReplayMax),
 		turns: turns, pace: rate.NewLimiter(rate.Limit(cfg.ReplayRate), 1),
+		acks:  burst.New(js.Conn()),
 		slots: semaphore.NewWeighted(int64(cfg.Workers)),
 	}
 	if c.inflight, err = openInflight(ctx, cfg.InFlight, queues); err != nil {

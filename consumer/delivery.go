@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/internal/burst"
 	"github.com/guyline/guyline/stream"
 )
 
@@ -19,6 +20,7 @@ type delivery struct {
 	stream.Message
 	msg   *nats.Msg
 	nc    *nats.Conn
+	acks  *burst.Publisher
 	count uint64 // how often the server has delivered this message, from 1
 
 	upstream string // see source
@@ -69,7 +71,7 @@ func (c *Consumer) receive(m *nats.Msg, since time.Time) (*delivery, error) {
 	ref := stream.Ref{Stream: meta.Stream, Sequence: meta.Sequence.Stream}
 	d := &delivery{
 		Message: stream.Read(ref, m.Subject, m.Header, m.Data, meta.Timestamp),
-		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log,
+		msg:     m, nc: c.js.Conn(), acks: c.acks, count: meta.NumDelivered, ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log,
 	}
 	d.forgotten = c.inflight.forgotten(ref, d.Key, d.attempt(c.cfg.Queues.MaxAttempts))
 	return d, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/guyline/guyline/internal/burst"
 	"github.com/guyline/guyline/internal/jsapi"
 )
 
@@ -23,16 +24,25 @@ import (
 // (v1.55.0); docs/performance.md has what that costs.
 type writes struct {
 	nc    *nats.Conn
+	out   *burst.Publisher
 	inbox string // answers come on inbox.<number>
 	known string // how the server's answer to a write that succeeded begins
 
 	mu     sync.Mutex
 	number uint64
-	open   map[uint64]chan *nats.Msg // writes without an answer
+	open   map[uint64]chan answer // writes without an answer
+}
+
+// answer is what the server says to a write, or why it was never asked.
+type answer struct {
+	msg *nats.Msg
+	err error
 }
 
 func openWrites(nc *nats.Conn, stream string) (*writes, error) {
-	w := &writes{nc: nc, inbox: nc.NewInbox(), known: fmt.Sprintf(`{"stream":%q,"seq":`, stream), open: map[uint64]chan *nats.Msg{}}
+	w := &writes{
+		nc: nc, out: burst.New(nc), inbox: nc.NewInbox(), known: fmt.Sprintf(`{"stream":%q,"seq":`, stream), open: map[uint64]chan answer{},
+	}
 	if _, err := nc.Subscribe(w.inbox+".*", w.answered); err != nil {
 		return nil, err
 	}
@@ -54,15 +64,16 @@ func expecting(revision uint64) nats.Header {
 func (w *writes) send(ctx context.Context, m *nats.Msg) (uint64, error) {
 	patience := time.NewTimer(jsapi.Timeout)
 	defer patience.Stop()
-	number, answer := w.expect()
+	number, told := w.expect()
 	defer w.forget(number)
 	m.Reply = w.inbox + "." + strconv.FormatUint(number, 10)
-	if err := w.nc.PublishMsg(m); err != nil {
-		return 0, err
-	}
+	w.out.Publish(m, func(err error) { w.tell(number, answer{err: err}) })
 	select {
-	case a := <-answer:
-		return w.read(a)
+	case a := <-told:
+		if a.err != nil {
+			return 0, a.err
+		}
+		return w.read(a.msg)
 	case <-patience.C:
 		return 0, fmt.Errorf("no answer within %v: %w", jsapi.Timeout, context.DeadlineExceeded)
 	case <-ctx.Done():
@@ -70,13 +81,13 @@ func (w *writes) send(ctx context.Context, m *nats.Msg) (uint64, error) {
 	}
 }
 
-func (w *writes) expect() (uint64, <-chan *nats.Msg) {
-	answer := make(chan *nats.Msg, 1)
+func (w *writes) expect() (uint64, <-chan answer) {
+	told := make(chan answer, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.number++
-	w.open[w.number] = answer
-	return w.number, answer
+	w.open[w.number] = told
+	return w.number, told
 }
 
 func (w *writes) forget(number uint64) {
@@ -90,11 +101,15 @@ func (w *writes) answered(m *nats.Msg) {
 	if err != nil {
 		return
 	}
+	w.tell(number, answer{msg: m})
+}
+
+func (w *writes) tell(number uint64, a answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if answer := w.open[number]; answer != nil { // else it comes too late
+	if told := w.open[number]; told != nil { // else it comes too late
 		delete(w.open, number) // so that a second one does not block
-		answer <- m
+		told <- a
 	}
 }
 
