@@ -23,8 +23,13 @@ const (
 	overdue = 2 * time.Second
 )
 
-// mostPulled bounds the reports of one pull, which are looked up in one request.
-const mostPulled = 256
+// Bounds of one pull.
+const (
+	mostPulled = 256 // reports, which are looked up together
+	// mostBytes is what a pull stops before, unless it asks for one report only. The server closes a connection that has more than 64 MiB
+	// to read (max_pending), and everything that was on its way would be charged an attempt.
+	mostBytes = 4 << 20
+)
 
 // puller asks one queue for reports, over one subscription for as long as it lives. It is used by one goroutine.
 //
@@ -39,6 +44,7 @@ type puller struct {
 	inbox      string         // pulls are answered on inbox.<number>; reports come under their own subject
 	next       string         // subject of the pull request
 	longest    time.Duration
+	bytes      int                  // that a pull of several stops before
 	number     uint64               // of the last pull
 	open       map[string]*openPull // pulls that may still bring something, by number
 	reconnects uint64
@@ -59,7 +65,7 @@ func (c *Consumer) newPuller(queue string) (*puller, error) {
 	}
 	return &puller{
 		nc: nc, sub: sub, answers: answers, inbox: inbox, next: jsapi.Prefix(c.js) + "CONSUMER.MSG.NEXT." + queue + "." + stream.Consumer,
-		longest: min(longestPull, c.cfg.Queues.AckWait/4), open: map[string]*openPull{},
+		longest: min(longestPull, c.cfg.Queues.AckWait/4), bytes: mostBytes, open: map[string]*openPull{},
 	}, nil
 }
 
@@ -94,26 +100,30 @@ func (p *puller) pull(most int, wait bool) (reports []*nats.Msg, since time.Time
 }
 
 func (p *puller) ask(most int, wait bool) error {
-	ask := fmt.Sprintf(`{"batch": %d, "no_wait": true, "expires": %d}`, most, shortestPull.Nanoseconds())
+	ask := fmt.Sprintf(`{"batch": %d, "no_wait": true, "expires": %d`, most, shortestPull.Nanoseconds())
 	if wait {
-		ask = fmt.Sprintf(`{"batch": %d, "expires": %d}`, most, p.longest.Nanoseconds())
+		ask = fmt.Sprintf(`{"batch": %d, "expires": %d`, most, p.longest.Nanoseconds())
+	}
+	if most > 1 {
+		ask += fmt.Sprintf(`, "max_bytes": %d`, p.bytes)
 	}
 	p.number++
 	number := strconv.FormatUint(p.number, 10)
 	p.open[number] = &openPull{time.Now(), most}
-	return p.nc.PublishRequest(p.next, p.inbox+"."+number, []byte(ask))
+	return p.nc.PublishRequest(p.next, p.inbox+"."+number, []byte(ask+"}"))
 }
 
 // end closes the pull that a word of the server ends, and returns an error if the word is one.
 func (p *puller) end(m *nats.Msg) error {
 	delete(p.open, m.Subject[strings.LastIndexByte(m.Subject, '.')+1:])
-	switch status := m.Header.Get("Status"); status {
-	case "404", "408": // no messages, or no more; request timeout
+	switch status, why := m.Header.Get("Status"), m.Header.Get("Description"); {
+	case status == "404", status == "408", // no messages, or no more; request timeout
+		status == "409" && why == "Message Size Exceeds MaxBytes": // the next report is for the next pull
 		return nil
-	case "503":
+	case status == "503":
 		return nats.ErrNoResponders
 	default:
-		return fmt.Errorf("the server answers %s %s", status, m.Header.Get("Description"))
+		return fmt.Errorf("the server answers %s %s", status, why)
 	}
 }
 
