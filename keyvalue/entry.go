@@ -13,17 +13,17 @@ import (
 // encode is the entry as it is stored, byte for byte what json.Marshal makes of it, in a third of the time.
 func (e Entry) encode() (b []byte, err error) {
 	b = make([]byte, 0, 320+len(e.SiteID)+len(e.SourceURI)+len(e.Result)+len(e.Reason))
-	b = appendText(append(b, `{"state":`...), string(e.State))
-	b = appendText(append(b, `,"site_id":`...), e.SiteID)
-	b = appendText(append(b, `,"source_uri":`...), e.SourceURI)
+	b = report.AppendString(append(b, `{"state":`...), string(e.State))
+	b = report.AppendString(append(b, `,"site_id":`...), e.SiteID)
+	b = report.AppendString(append(b, `,"source_uri":`...), e.SourceURI)
 	if len(e.Result) > 0 {
 		if b, err = e.Result.AppendTo(append(b, `,"result":`...)); err != nil {
 			return nil, err
 		}
 	}
 	b = strconv.AppendInt(append(b, `,"attempts":`...), int64(e.Attempts), 10)
-	b = appendText(append(b, `,"worker":`...), e.Worker)
-	b = appendText(append(b, `,"commit":`...), e.Commit)
+	b = report.AppendString(append(b, `,"worker":`...), e.Worker)
+	b = report.AppendString(append(b, `,"commit":`...), e.Commit)
 	if b, err = appendTime(append(b, `,"time":`...), e.Time); err != nil {
 		return nil, err
 	}
@@ -31,10 +31,10 @@ func (e Entry) encode() (b []byte, err error) {
 		b = strconv.AppendUint(append(b, `,"replaces":`...), e.Replaces, 10)
 	}
 	if e.Actor != "" {
-		b = appendText(append(b, `,"actor":`...), e.Actor)
+		b = report.AppendString(append(b, `,"actor":`...), e.Actor)
 	}
 	if e.Reason != "" {
-		b = appendText(append(b, `,"reason":`...), e.Reason)
+		b = report.AppendString(append(b, `,"reason":`...), e.Reason)
 	}
 	if !e.ReopenedAt.IsZero() {
 		if b, err = appendTime(append(b, `,"reopened_at":`...), e.ReopenedAt); err != nil {
@@ -42,25 +42,6 @@ func (e Entry) encode() (b []byte, err error) {
 		}
 	}
 	return append(b, '}'), nil
-}
-
-// appendText adds a string as json.Marshal writes it, and leaves to it what is not plain ASCII.
-func appendText(b []byte, s string) []byte {
-	if !isPlain(s) {
-		written, _ := json.Marshal(s) // no string fails
-		return append(b, written...)
-	}
-	return append(append(append(b, '"'), s...), '"')
-}
-
-// isPlain reports whether json.Marshal writes every character of s as it is.
-func isPlain[T string | []byte](s T) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			return false
-		}
-	}
-	return true
 }
 
 // appendTime adds a time as json.Marshal writes it. It fails where RFC 3339 has no such time.
@@ -138,7 +119,7 @@ func (r *ownReader) plain(name string) []byte {
 	r.take(name+`"`, 0)
 	text := r.take("", bytes.IndexByte(r.rest, '"'))
 	r.take(`"`, 0)
-	r.failed = r.failed || !isPlain(text)
+	r.failed = r.failed || !report.IsPlain(text)
 	return text
 }
 

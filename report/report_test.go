@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -300,14 +301,18 @@ func TestResult(t *testing.T) {
 		{report.Result(``), report.CodeInvalidResult},
 		{report.Result(`{"x":`), report.CodeInvalidResult},
 		{report.Result(`{}{}`), report.CodeInvalidResult},
-		{report.Result(`{"x":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`), report.CodeInvalidResult},
-		{report.Result(`{"x":` + strings.Repeat("[", 9_999) + strings.Repeat("]", 9_999) + `}`), ""},
+		{report.Result(`{"x":` + strings.Repeat("[", 9_990) + strings.Repeat("]", 9_990) + `}`), report.CodeInvalidResult},
+		{report.Result(`{"x":` + strings.Repeat("[", 9_989) + strings.Repeat("]", 9_989) + `}`), ""},
 		{nil, ""},
 		{report.Result(` {"pages": 12}`), ""},
 	} {
 		err := tt.r.Check()
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || report.Classify(err).Code != tt.want) {
 			t.Errorf("Check(%.20q) = %v, want %q", []byte(tt.r), err, tt.want)
+		}
+		event := slices.Concat([]byte(`{"settled":{"result":`), tt.r, []byte(`}}`)) // what the trail keeps when it is reopened
+		if tt.want == "" && tt.r != nil && !json.Valid(event) {
+			t.Errorf("%.20q cannot be read again", event)
 		}
 	}
 }

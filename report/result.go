@@ -23,7 +23,7 @@ func NewResult(v any) (Result, error) {
 }
 
 // Check reports a result over [MaxResult] as poison [CodeResultTooLarge], and one that is not a JSON
-// object as poison [CodeInvalidResult].
+// object, or is nested deeper than 9,990 levels, as poison [CodeInvalidResult].
 func (r Result) Check() error {
 	if len(r) > MaxResult {
 		return Poison(CodeResultTooLarge, fmt.Errorf("the result has %d bytes, at most %d are allowed", len(r), MaxResult))

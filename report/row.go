@@ -21,7 +21,7 @@ func newColumns(header []string) (*columns, error) {
 	}
 	c := &columns{header: header, names: make([]string, len(header))}
 	for i, name := range header {
-		c.names[i] = string(appendString(nil, name))
+		c.names[i] = string(AppendString(nil, name))
 		if name != "site_id" && name != "source_uri" && name != "due" && name != "sha256" {
 			c.sorted = append(c.sorted, i)
 		}
@@ -74,8 +74,8 @@ func (c *columns) body(e Event, fields []string) ([]byte, error) {
 	for i := range fields {
 		size += len(fields[i]) + len(c.names[i]) + 6
 	}
-	b := appendString(append(make([]byte, 0, size), `{"site_id":`...), e.SiteID)
-	b = appendString(append(b, `,"source_uri":`...), e.SourceURI)
+	b := AppendString(append(make([]byte, 0, size), `{"site_id":`...), e.SiteID)
+	b = AppendString(append(b, `,"source_uri":`...), e.SourceURI)
 	if !e.Due.IsZero() {
 		due, err := e.Due.AppendText(append(b, `,"due":"`...))
 		if err != nil {
@@ -84,7 +84,7 @@ func (c *columns) body(e Event, fields []string) ([]byte, error) {
 		b = append(due, '"')
 	}
 	if e.SHA256 != "" {
-		b = appendString(append(b, `,"sha256":`...), e.SHA256)
+		b = AppendString(append(b, `,"sha256":`...), e.SHA256)
 	}
 	next := `,"metadata":{`
 	for _, i := range c.sorted {
@@ -92,21 +92,10 @@ func (c *columns) body(e Event, fields []string) ([]byte, error) {
 			continue
 		}
 		b = append(append(append(b, next...), c.names[i]...), ':')
-		b, next = appendString(b, fields[i]), ","
+		b, next = AppendString(b, fields[i]), ","
 	}
 	if next == "," {
 		b = append(b, '}')
 	}
 	return append(b, '}'), nil
-}
-
-// appendString writes a string as encoding/json does.
-func appendString(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			quoted, _ := json.Marshal(s) // of a string it cannot fail
-			return append(b, quoted...)
-		}
-	}
-	return append(append(append(b, '"'), s...), '"')
 }

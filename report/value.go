@@ -36,10 +36,14 @@ func scan(text []byte) ([]member, error) {
 	return s.members, nil
 }
 
-// valid reports whether the text is one value as [encoding/json.Valid] does, and whether it is written without any space around
-// its tokens. Names may repeat, and strings may have invalid UTF-8 and half surrogate pairs.
+// resultDepth is how deep a result may be nested. encoding/json reads nothing that is deeper than 10,000 levels, and a result is read inside
+// of a ledger entry, and that inside of an event of the audit trail.
+const resultDepth = 9_990
+
+// valid reports whether the text is one value as [encoding/json.Valid] does, if no deeper than resultDepth, and whether it is written
+// without any space around its tokens. Names may repeat, and strings may have invalid UTF-8 and half surrogate pairs.
 func valid(text []byte) (ok, compact bool) {
-	s := scanner{text: text, limit: 10_000}
+	s := scanner{text: text, limit: resultDepth}
 	s.space()
 	err := s.value(1)
 	s.space()
@@ -130,4 +134,23 @@ func (s *scanner) comma() {
 	if s.space() == ',' {
 		s.at++
 	}
+}
+
+// AppendString adds a string to JSON text as json.Marshal writes it, and leaves to it what is not plain.
+func AppendString(b []byte, s string) []byte {
+	if !IsPlain(s) {
+		written, _ := json.Marshal(s) // no string fails
+		return append(b, written...)
+	}
+	return append(append(append(b, '"'), s...), '"')
+}
+
+// IsPlain reports whether json.Marshal writes every character of s as it is: printable ASCII but for quotes, backslashes, <, > and &.
+func IsPlain[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			return false
+		}
+	}
+	return true
 }
