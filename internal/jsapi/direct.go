@@ -18,7 +18,8 @@ import (
 // may be used as [Get]'s answer of a moment ago, and what they do not find proves nothing.
 const (
 	manyMessages = 512     // of one request for bodies; the server blocks the stream's writers while it answers
-	manySubjects = 500     // of one request for subjects; the server refuses more than 1,024 results
+	manySubjects = 500     // of one request for subjects
+	manyResults  = 1024    // that the server gives to one request for subjects, at most
 	manyBytes    = 4 << 20 // that one answer stops after
 )
 
@@ -190,10 +191,10 @@ type parts struct {
 	closed chan struct{} // with the connection
 }
 
-// listen has room for one answer. A subscription of the client library's own kind has room for 65,536 messages, half a megabyte that is
+// listen has room for one answer and the status behind it. A subscription of the client library's own kind has room for 65,536 messages, half a megabyte that is
 // made and thrown away (nats.go v1.55.0).
 func listen(nc *nats.Conn) (*parts, error) {
-	p := &parts{in: make(chan *nats.Msg, 2*manyMessages), closed: make(chan struct{})}
+	p := &parts{in: make(chan *nats.Msg, manyResults+1), closed: make(chan struct{})}
 	var err error
 	if p.sub, err = nc.ChanSubscribe(nc.NewInbox(), p.in); err != nil {
 		return nil, err

@@ -78,6 +78,32 @@ func TestLasts(t *testing.T) {
 	}
 }
 
+// An answer of as many parts as the server gives is not lost on a loop that takes its time: all of it arrives while the first is looked at.
+func TestLastsMany(t *testing.T) {
+	t.Parallel()
+	js := natstest.Start(t).JetStream(t)
+	fill(t, js)
+	const n = 1024
+	for i := range n {
+		if _, err := js.PublishAsync(fmt.Sprint("s.", i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-js.PublishAsyncComplete()
+	before, got := js.Conn().Stats().InMsgs, 0
+	for _, err := range jsapi.Lasts(limited(t), js, "S", []string{"s.*"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got++; got == 1 {
+			natstest.Eventually(t, "the whole answer to arrive", func() bool { return js.Conn().Stats().InMsgs > before+n })
+		}
+	}
+	if got != n {
+		t.Errorf("got %d of %d", got, n)
+	}
+}
+
 // An answer stops at a size, and the next one goes on there.
 func TestLastsLarge(t *testing.T) {
 	t.Parallel()
