@@ -78,15 +78,21 @@ func (k *worker) end() error {
 	return k.err
 }
 
-// stopAll stops every worker. Those whose connection lives must end well.
+// stopAll stops every worker. Those whose connection lives must end well, with every slot given back once.
 func (w *world) stopAll() {
 	w.Helper()
 	for _, k := range w.workers {
 		k.stop()
 	}
 	for _, k := range w.workers {
-		if err := k.end(); err != nil && !k.nc.IsClosed() {
+		switch err := k.end(); {
+		case k.nc.IsClosed():
+		case err != nil:
 			w.Errorf("Run: %v", err)
+		case len(k.hand.all()) > 0 || !k.slots.TryAcquire(int64(k.cfg.Workers)):
+			w.Errorf("a worker that has ended holds slots, and %d reports", len(k.hand.all()))
+		default:
+			k.slots.Release(int64(k.cfg.Workers))
 		}
 	}
 }
