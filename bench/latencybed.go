@@ -81,15 +81,24 @@ func (b *bed) next() *nats.Msg {
 func (b *bed) publish(ctx context.Context, n int, each func(*nats.Msg)) error {
 	acks := make([]jetstream.PubAckFuture, 0, n)
 	for range n {
-		m := b.next()
-		each(m)
-		ack, err := b.publisher.PublishMsgAsync(m, jetstream.WithStallWait(stuck))
+		ack, err := b.send(each)
 		if err != nil {
-			return fmt.Errorf("publish: %w", err)
+			return err
 		}
 		acks = append(acks, ack)
 	}
 	return b.stored(ctx, acks)
+}
+
+// send sends the next report, after calling each for it.
+func (b *bed) send(each func(*nats.Msg)) (jetstream.PubAckFuture, error) {
+	m := b.next()
+	each(m)
+	ack, err := b.publisher.PublishMsgAsync(m, jetstream.WithStallWait(stuck))
+	if err != nil {
+		return nil, fmt.Errorf("publish: %w", err)
+	}
+	return ack, nil
 }
 
 // stored waits until each of these was acknowledged.

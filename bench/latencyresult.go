@@ -2,34 +2,18 @@ package bench
 
 import (
 	"fmt"
-	"runtime"
 	"time"
 )
 
 // LatencyResult is what a latency run has shown. What was not measured, or is unknown, is missing.
 type LatencyResult struct {
-	Settings LatencySettings `json:"settings"`
-	Single   *SingleResult   `json:"single,omitempty"`
-	Retries  []RetryResult   `json:"retries,omitempty"`
-	Held     *HeldResult     `json:"held,omitempty"`
-	Startup  []StartResult   `json:"startup,omitempty"`
-	Idle     *IdleResult     `json:"idle,omitempty"`
-	Goals    []Goal          `json:"goals"`
-}
-
-// LatencySettings is what was measured on what.
-type LatencySettings struct {
-	Version    string   `json:"version"`
-	Server     string   `json:"nats_server,omitempty"`
-	Client     string   `json:"nats_go"`
-	Go         string   `json:"go"`
-	Platform   string   `json:"platform"`
-	CPUs       int      `json:"cpus"`
-	LoadBefore *float64 `json:"load_before,omitempty"`
-	LoadAfter  *float64 `json:"load_after,omitempty"`
-	Mode       Mode     `json:"server"`
-	Sync       Sync     `json:"sync,omitempty"`
-	Workers    int      `json:"workers"`
+	Settings Settings      `json:"settings"`
+	Single   *SingleResult `json:"single,omitempty"`
+	Retries  []RetryResult `json:"retries,omitempty"`
+	Held     *HeldResult   `json:"held,omitempty"`
+	Startup  []StartResult `json:"startup,omitempty"`
+	Idle     *IdleResult   `json:"idle,omitempty"`
+	Goals    []Goal        `json:"goals"`
 }
 
 // Percentiles are of times, in milliseconds.
@@ -91,14 +75,7 @@ type IdleResult struct {
 }
 
 func newLatencyResult(cfg LatencyConfig) *LatencyResult {
-	s := LatencySettings{
-		Version: cfg.Version, Client: moduleVersion("github.com/nats-io/nats.go"), Go: runtime.Version(),
-		Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Mode: cfg.Place.Mode, Workers: cfg.Workers,
-	}
-	if cfg.Place.Mode != Given {
-		s.Sync = cfg.Place.Sync
-	}
-	return &LatencyResult{Settings: s, Goals: []Goal{}}
+	return &LatencyResult{Settings: newSettings(cfg.Version, cfg.Place, cfg.Workers), Goals: []Goal{}}
 }
 
 // percentiles of sorted times.

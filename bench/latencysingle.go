@@ -149,11 +149,9 @@ func (b *bed) pace(ctx context.Context, n int, over time.Duration, each func(*na
 			return context.Cause(ctx)
 		}
 		for due := min(n, int(float64(n)*float64(time.Since(began))/float64(over))); len(acks) < due; {
-			m := b.next()
-			each(m)
-			ack, err := b.publisher.PublishMsgAsync(m, jetstream.WithStallWait(stuck))
+			ack, err := b.send(each)
 			if err != nil {
-				return fmt.Errorf("publish: %w", err)
+				return err
 			}
 			acks = append(acks, ack)
 		}

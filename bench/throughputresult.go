@@ -20,7 +20,7 @@ type ThroughputResult struct {
 // Settings is what was measured on what.
 type Settings struct {
 	Version    string   `json:"version"`
-	Server     string   `json:"nats_server"` // as it says itself
+	Server     string   `json:"nats_server,omitempty"` // as it says itself
 	Client     string   `json:"nats_go"`
 	Go         string   `json:"go"`
 	Platform   string   `json:"platform"`
@@ -28,9 +28,9 @@ type Settings struct {
 	LoadBefore *float64 `json:"load_before,omitempty"` // average of a minute
 	LoadAfter  *float64 `json:"load_after,omitempty"`
 	Mode       Mode     `json:"server"`
-	Sync       Sync     `json:"sync,omitempty"` // of a given server it is not known
-	Reports    int      `json:"reports"`
-	Reps       int      `json:"repetitions"`
+	Sync       Sync     `json:"sync,omitempty"`        // of a given server it is not known
+	Reports    int      `json:"reports,omitempty"`     // of throughput
+	Reps       int      `json:"repetitions,omitempty"` // of throughput
 	Workers    int      `json:"workers"`
 }
 
@@ -96,15 +96,20 @@ func (l *lap) measured() Lap {
 }
 
 func newResult(cfg ThroughputConfig) *ThroughputResult {
-	s := Settings{
-		Version: cfg.Version, Client: moduleVersion("github.com/nats-io/nats.go"), Go: runtime.Version(),
-		Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),
-		Mode: cfg.Place.Mode, Reports: cfg.Reports, Reps: cfg.Reps, Workers: cfg.Workers,
-	}
-	if cfg.Place.Mode != Given {
-		s.Sync = cfg.Place.Sync
-	}
+	s := newSettings(cfg.Version, cfg.Place, cfg.Workers)
+	s.Reports, s.Reps = cfg.Reports, cfg.Reps
 	return &ThroughputResult{Settings: s, Checks: []Check{}, Laps: []Lap{}, Designs: []Summary{}, Ratios: []Ratio{}, Goals: []Goal{}}
+}
+
+func newSettings(version string, place Config, workers int) Settings {
+	s := Settings{
+		Version: version, Client: moduleVersion("github.com/nats-io/nats.go"), Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Mode: place.Mode, Workers: workers,
+	}
+	if place.Mode != Given {
+		s.Sync = place.Sync
+	}
+	return s
 }
 
 func moduleVersion(path string) string {

@@ -37,6 +37,11 @@ var ledgers = map[string]func(testing.TB) (*keyvalue.Ledger, jetstream.JetStream
 func openGrouped(t testing.TB) (*keyvalue.Ledger, jetstream.JetStream) {
 	t.Helper()
 	js := natstest.StartSynced(t).JetStream(t)
+	return openGroupedAt(t, js), js
+}
+
+func openGroupedAt(t testing.TB, js jetstream.JetStream) *keyvalue.Ledger {
+	t.Helper()
 	if err := keyvalue.Setup(t.Context(), js, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +52,7 @@ func openGrouped(t testing.TB) (*keyvalue.Ledger, jetstream.JetStream) {
 	if err := l.Group(); err != nil {
 		t.Fatal(err)
 	}
-	return l, js
+	return l
 }
 
 // Of many commits at once each gets its own answer: the revision of its own entry, or a conflict.
@@ -110,17 +115,7 @@ func TestCommitsAtOnce(t *testing.T) {
 func TestCommitsAcrossARestart(t *testing.T) {
 	t.Parallel()
 	srv := natstest.StartSynced(t)
-	js := srv.JetStream(t)
-	if err := keyvalue.Setup(t.Context(), js, 1); err != nil {
-		t.Fatal(err)
-	}
-	l, err := keyvalue.OpenLedger(t.Context(), js)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Group(); err != nil {
-		t.Fatal(err)
-	}
+	l := openGroupedAt(t, srv.JetStream(t))
 	const reports = 2000
 	var all sync.WaitGroup
 	half := make(chan struct{}, reports)

@@ -96,6 +96,11 @@ func benchNames(designs []bench.Design) string {
 
 func (a *app) bench(ctx context.Context, cfg bench.ThroughputConfig) error {
 	r, err := bench.Throughput(ctx, cfg, a.log)
+	return printMeasured(ctx, a, r, err, a.printBench)
+}
+
+// printMeasured shows the result of a bench with print, or as JSON, or says why there is none.
+func printMeasured[R any](ctx context.Context, a *app, r R, err error, print func(R) error) error {
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("stopped before everything was measured")
@@ -104,6 +109,10 @@ func (a *app) bench(ctx context.Context, cfg bench.ThroughputConfig) error {
 	case a.json:
 		return a.printJSON(r)
 	}
+	return print(r)
+}
+
+func (a *app) printBench(r *bench.ThroughputResult) error {
 	for _, show := range []func(*bench.ThroughputResult) error{a.printBenchSettings, a.printBenchDesigns, a.printBenchRatios, a.printBenchGoals} {
 		if err := show(r); err != nil {
 			return err
@@ -112,8 +121,8 @@ func (a *app) bench(ctx context.Context, cfg bench.ThroughputConfig) error {
 	return nil
 }
 
-func (a *app) printBenchSettings(r *bench.ThroughputResult) error {
-	s := r.Settings
+// benchSettings begins a table with what was measured on what.
+func (a *app) benchSettings(s bench.Settings) table {
 	t := newTable(a.stdout)
 	t.row("versions", fmt.Sprintf("guyline %s, nats-server %s, nats.go %s, %s %s", s.Version, s.Server, s.Client, s.Go, s.Platform))
 	t.row("machine", fmt.Sprintf("%d CPUs, load average %s before and %s after", s.CPUs, maybe(s.LoadBefore), maybe(s.LoadAfter)))
@@ -122,6 +131,12 @@ func (a *app) printBenchSettings(r *bench.ThroughputResult) error {
 		server += ", sync " + string(s.Sync)
 	}
 	t.row("server", server)
+	return t
+}
+
+func (a *app) printBenchSettings(r *bench.ThroughputResult) error {
+	s := r.Settings
+	t := a.benchSettings(s)
 	t.row("laps", fmt.Sprintf("%d repetitions of %d reports each; guyline has %d workers", s.Reps, s.Reports, s.Workers))
 	for _, c := range r.Checks {
 		t.row("checked", fmt.Sprintf("%s: %d reports, %d done, %d duplicates", c.Design, c.Reports, c.Done, c.Duplicates))

@@ -71,28 +71,12 @@ func (a *app) benchLatencyCommand() *cobra.Command {
 
 func (a *app) benchLatency(ctx context.Context, cfg bench.LatencyConfig) error {
 	r, err := bench.Latency(ctx, cfg, a.log)
-	switch {
-	case ctx.Err() != nil:
-		return errors.New("stopped before everything was measured")
-	case err != nil:
-		return err
-	case a.json:
-		return a.printJSON(r)
-	}
-	return a.printBenchLatency(r)
+	return printMeasured(ctx, a, r, err, a.printBenchLatency)
 }
 
 func (a *app) printBenchLatency(r *bench.LatencyResult) error {
-	s := r.Settings
-	t := newTable(a.stdout)
-	t.row("versions", fmt.Sprintf("guyline %s, nats-server %s, nats.go %s, %s %s", s.Version, s.Server, s.Client, s.Go, s.Platform))
-	t.row("machine", fmt.Sprintf("%d CPUs, load average %s before and %s after", s.CPUs, maybe(s.LoadBefore), maybe(s.LoadAfter)))
-	server := string(s.Mode)
-	if s.Sync != "" {
-		server += ", sync " + string(s.Sync)
-	}
-	t.row("server", server)
-	t.row("workers", fmt.Sprint(s.Workers))
+	t := a.benchSettings(r.Settings)
+	t.row("workers", fmt.Sprint(r.Settings.Workers))
 	if err := t.flush(); err != nil {
 		return err
 	}

@@ -32,15 +32,7 @@ func (a *app) benchLedgerCommand() *cobra.Command {
 				return usageError{err}
 			}
 			r, err := a.benchLedger(cmd.Context(), where, cfg)
-			switch {
-			case cmd.Context().Err() != nil:
-				return errors.New("stopped before everything was measured")
-			case err != nil:
-				return err
-			case a.json:
-				return a.printJSON(r)
-			}
-			return a.printLedger(r)
+			return printMeasured(cmd.Context(), a, r, err, a.printLedger)
 		},
 	}
 	f := cmd.Flags()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/dustin/go-humanize"
@@ -34,15 +33,7 @@ func (a *app) benchPublishCommand() *cobra.Command {
 			}
 			ctx := cmd.Context()
 			r, err := bench.Publish(ctx, cfg, a.publishList, a.log)
-			switch {
-			case ctx.Err() != nil:
-				return errors.New("stopped before everything was measured")
-			case err != nil:
-				return err
-			case a.json:
-				return a.printJSON(r)
-			}
-			return a.printBenchPublish(r)
+			return printMeasured(ctx, a, r, err, a.printBenchPublish)
 		},
 	}
 	f := cmd.Flags()
