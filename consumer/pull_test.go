@@ -2,14 +2,101 @@ package consumer
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"net"
+	"regexp"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/guyline/guyline/internal/invariant"
+	"github.com/guyline/guyline/internal/natstest"
+	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
 )
+
+// slow is a client's way to the server on which nothing arrives between the first pull of many reports and a call of goOn.
+type slow struct {
+	once sync.Once
+	held chan struct{} // closed by goOn
+	asks chan struct{} // closed by the pull
+}
+
+func (s *slow) Dial(network, address string) (net.Conn, error) {
+	conn, err := net.Dial(network, address)
+	return slowConn{conn, s}, err
+}
+
+func (s *slow) goOn() { close(s.held) }
+
+type slowConn struct {
+	net.Conn
+	*slow
+}
+
+func (c slowConn) Write(p []byte) (int, error) {
+	if many := regexp.MustCompile(`MSG\.NEXT\.REPORTS\.workers [^{]*\{"batch": ([89]|\d\d)`); many.Match(p) {
+		c.once.Do(func() { close(c.asks) })
+	}
+	return c.Conn.Write(p)
+}
+
+func (c slowConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	select {
+	case <-c.asks:
+		<-c.held
+	default:
+	}
+	return n, err
+}
+
+// What a pull brings after it was given up is worked all the same, once, and by no more at a time than there are slots.
+func TestPullIsLate(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.Workers = 16
+	cfg.Queues.AckWait = time.Minute
+	w := newWorld(t, cfg, script{})
+	const reports = 200
+	var running, most atomic.Int64
+	for i := range reports {
+		site := fmt.Sprint("R", i)
+		w.script[site] = []run{func(ctx context.Context) (report.Result, error) {
+			if n := running.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			defer running.Add(-1)
+			return succeed(ctx)
+		}}
+		w.publish(site)
+	}
+	way := &slow{held: make(chan struct{}), asks: make(chan struct{})}
+	k := w.open(nats.SetCustomDialer(way))
+	w.run(k)
+	awaitClosed(t, "a pull of many", way.asks)
+	natstest.Eventually(t, "the pull to be given up", func() bool { // but for those with which the queues are asked again
+		given := k.slots.TryAcquire(int64(cfg.Workers - 2))
+		if given {
+			k.slots.Release(int64(cfg.Workers - 2))
+		}
+		return given
+	})
+	way.goOn()
+	w.check(invariant.Tally{Done: reports})
+	for i := range reports {
+		if n := w.ran(fmt.Sprint("R", i)); n != 1 {
+			t.Errorf("R%d ran %d times", i, n)
+		}
+	}
+	if n := most.Load(); n > int64(cfg.Workers) {
+		t.Errorf("%d ran at once", n)
+	}
+}
 
 // A pull of large reports stops before the server would have to keep more for this worker than it keeps for any: it closes the connection
 // then, and all that was on its way is charged an attempt. The next pull goes on, also with a report that is larger than what pulls of
