@@ -22,6 +22,8 @@ const (
 	limitsStream = "GUYLINE_BENCH_LIMITS" // as REPORTS, but it keeps what is acknowledged
 
 	limitsPrefix = "guyline-bench.submitted."
+
+	sitesStream = "KV_reports_sites" // to which no bench writes
 )
 
 // product is every stream that [consumer.Setup] makes.
@@ -97,11 +99,13 @@ func (c *claim) note(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// leave deletes the streams of a claim, the lock last. It leaves all as they are if more was published to REPORTS than the bench did, and
-// each that is no longer the one that was made.
+// leave deletes the streams of a claim, the lock last. It leaves all as they are if more was published to REPORTS than the bench did, or
+// if sites were imported, and each that is no longer the one that was made.
 func (c *claim) leave(ctx context.Context, published uint64) error {
-	if s, err := c.js.Stream(ctx, stream.Reports); err == nil && s.CachedInfo().State.LastSeq > published {
-		return fmt.Errorf("somebody else has published to %s while the bench ran: its streams are left as they are, and so is %s", stream.Reports, lockStream)
+	for name, ours := range map[string]uint64{stream.Reports: published, sitesStream: 0} {
+		if s, err := c.js.Stream(ctx, name); err == nil && s.CachedInfo().State.LastSeq > ours {
+			return fmt.Errorf("somebody else has published to %s while the bench ran: its streams are left as they are, and so is %s", name, lockStream)
+		}
 	}
 	var errs []error
 	for _, name := range slices.Concat(product(), []string{limitsStream, lockStream}) {

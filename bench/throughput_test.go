@@ -197,6 +197,18 @@ func TestClaimLeaves(t *testing.T) {
 	if left := streams(t, js); len(left) != all {
 		t.Errorf("%v are left of %d", left, all)
 	}
+	if _, err := js.Publish(t.Context(), "$KV.reports_sites.site.TWR-1", []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.leave(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "somebody else has published to KV_reports_sites") {
+		t.Errorf("%v", err)
+	}
+	if left := streams(t, js); len(left) != all {
+		t.Errorf("%v are left of %d", left, all)
+	}
+	if err := js.DeleteStream(t.Context(), sitesStream); err != nil {
+		t.Fatal(err)
+	}
 	if err := errors.Join(js.DeleteStream(t.Context(), ledgerStream), stakeOver(t, js)); err != nil {
 		t.Fatal(err)
 	}

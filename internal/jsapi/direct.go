@@ -191,8 +191,8 @@ type parts struct {
 	closed chan struct{} // with the connection
 }
 
-// listen has room for one answer and the status behind it. A subscription of the client library's own kind has room for 65,536 messages, half a megabyte that is
-// made and thrown away (nats.go v1.55.0).
+// listen has room for one answer and the status behind it. A subscription of the client library's own kind has room for 65,536 messages,
+// half a megabyte that is made and thrown away (nats.go v1.55.0).
 func listen(nc *nats.Conn) (*parts, error) {
 	p := &parts{in: make(chan *nats.Msg, manyResults+1), closed: make(chan struct{})}
 	var err error
