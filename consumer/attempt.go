@@ -18,35 +18,27 @@ func (c *Consumer) attempt(d *delivery, n int) (report.Result, error) {
 	defer c.inflight.begin(d, n)()
 	ctx, cancel := context.WithTimeoutCause(c.running, c.cfg.AttemptTimeout, errTimedOut)
 	defer cancel()
-	var (
-		result   report.Result
-		err      error
-		returned = make(chan struct{})
-	)
-	go func() {
-		ended := false
-		defer func() {
-			if !ended {
-				err = report.PanicError("the handler ended its goroutine")
-			}
-			close(returned)
-		}()
-		result, err = c.guarded(ctx, d)
-		ended = true
-	}()
+	returns := d.handlers.call(func() (report.Result, error) { return c.guarded(ctx, d) })
+	var r returned
 	select {
-	case <-returned:
+	case r = <-returns:
 	case <-ctx.Done():
 		select {
-		case <-returned:
+		case r = <-returns:
 		case <-time.After(c.handlerGrace()):
-			d.stuck = returned
+			d.stuck = returns
+			d.handlers.leave()
 			d.log().Error("handler ignores that its context has ended; it keeps its slot until it returns")
 			if c.running.Err() != nil {
 				return nil, errCut
 			}
 			return nil, report.Transient(report.CodeTimeout, fmt.Errorf("the handler did not return within %v", c.cfg.AttemptTimeout))
 		}
+	}
+	result, err := r.result, r.err
+	if r.ended {
+		d.handlers.leave()
+		err = report.PanicError("the handler ended its goroutine")
 	}
 	if err == nil {
 		if result == nil {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +26,9 @@ func bare(t testing.TB, h Handler) (*Consumer, *delivery) {
 	c.cfg.AttemptTimeout = time.Minute
 	c.running, c.cut = context.WithCancel(context.Background())
 	t.Cleanup(c.cut)
-	return c, &delivery{logger: c.log}
+	own := &handlers{all: new(sync.WaitGroup)}
+	t.Cleanup(own.close)
+	return c, &delivery{logger: c.log, handlers: own}
 }
 
 func newSlots(n int) *semaphore.Weighted { return semaphore.NewWeighted(int64(n)) }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
-	"github.com/guyline/guyline/internal/burst"
 	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
@@ -65,13 +64,12 @@ type Consumer struct {
 	letters *dlq.Queue
 	turns   *keyvalue.Turns
 
-	acks  *burst.Publisher
-	slots *semaphore.Weighted
-	work  sync.WaitGroup // one per report in hand
-	hand  hand
-	gate  gate
-	stuck atomic.Int64 // handlers that outlived their time-out
-	due   dueWarnings
+	slots  *semaphore.Weighted
+	inWork sync.WaitGroup // one per report in hand, and one per goroutine that works reports
+	hand   hand
+	gate   gate
+	stuck  atomic.Int64 // handlers that outlived their time-out
+	due    dueWarnings
 
 	down     outages
 	alone    atomic.Bool // a suspect report is tried alone, or waits for that
@@ -127,7 +125,6 @@ func Open(ctx context.Context, js jetstream.JetStream, h Handler, cfg Config, lo
 		cfg: cfg, handler: h, log: log, js: js,
 		queues: queues, ledger: ledger, sites: sites, trail: trail, letters: dlq.New(js, queues, ledger, trail, cfg.ReplayMax),
 		turns: turns, pace: rate.NewLimiter(rate.Limit(cfg.ReplayRate), 1),
-		acks:  burst.New(js.Conn()),
 		slots: semaphore.NewWeighted(int64(cfg.Workers)),
 	}
 	if c.inflight, err = openInflight(ctx, cfg.InFlight, queues); err != nil {
@@ -203,7 +200,7 @@ func (c *Consumer) Cut() { c.cut() }
 func (c *Consumer) waitForWork() error {
 	done := make(chan struct{})
 	go func() {
-		c.work.Wait()
+		c.inWork.Wait()
 		close(done)
 	}()
 	select {

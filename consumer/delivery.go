@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/guyline/guyline/dlq"
-	"github.com/guyline/guyline/internal/burst"
 	"github.com/guyline/guyline/stream"
 )
 
@@ -20,7 +19,6 @@ type delivery struct {
 	stream.Message
 	msg   *nats.Msg
 	nc    *nats.Conn
-	acks  *burst.Publisher
 	count uint64 // how often the server has delivered this message, from 1
 
 	upstream string // see source
@@ -34,13 +32,15 @@ type delivery struct {
 	beatAt  time.Time // when the server last knew that somebody works on it
 	over    bool      // the last word about it is said
 
-	stuck chan struct{} // set if the handler outlived its time-out: closed when it returns
+	handlers *handlers
+	stuck    <-chan returned // set if the handler outlived its time-out: tells when it returns
+	release  func()          // gives the slot back
 }
 
-// take takes the reports of a pull in hand, looks them up and processes each in a goroutine of its own, which gives its slot back in
-// the end. The server has not delivered them before since.
+// take takes the reports of a pull in hand and begins to work them. Each calls release in the end. The server has not delivered them
+// before since.
 func (c *Consumer) take(messages []*nats.Msg, since time.Time, release func()) {
-	batch := make([]*delivery, 0, len(messages))
+	reports := make([]*delivery, 0, len(messages))
 	for _, m := range messages {
 		d, err := c.receive(m, since)
 		if err != nil { // a message without a JetStream reply cannot come from a pull
@@ -48,19 +48,14 @@ func (c *Consumer) take(messages []*nats.Msg, since time.Time, release func()) {
 			release()
 			continue
 		}
-		batch = append(batch, d)
+		d.release = release
+		reports = append(reports, d)
 		c.hand.add(d)
 	}
-	if len(batch) == 0 {
-		return
+	if len(reports) > 0 {
+		c.inWork.Add(len(reports))
+		c.start(reports)
 	}
-	c.work.Go(func() {
-		c.lookAhead(batch)
-		for _, d := range batch[1:] {
-			c.work.Go(func() { c.settle(d, release) })
-		}
-		c.settle(batch[0], release)
-	})
 }
 
 func (c *Consumer) receive(m *nats.Msg, since time.Time) (*delivery, error) {
@@ -71,16 +66,19 @@ func (c *Consumer) receive(m *nats.Msg, since time.Time) (*delivery, error) {
 	ref := stream.Ref{Stream: meta.Stream, Sequence: meta.Sequence.Stream}
 	d := &delivery{
 		Message: stream.Read(ref, m.Subject, m.Header, m.Data, meta.Timestamp),
-		msg:     m, nc: c.js.Conn(), acks: c.acks, count: meta.NumDelivered, ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log,
+		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log,
 	}
 	d.forgotten = c.inflight.forgotten(ref, d.Key, d.attempt(c.cfg.Queues.MaxAttempts))
 	return d, nil
 }
 
-// settle processes a report in hand, and lets go of it.
-func (c *Consumer) settle(d *delivery, release func()) {
-	defer release()
-	o := c.process(d)
+// finish lets go of a report of which it is known what became of it.
+func (c *Consumer) finish(d *delivery, o Outcome) {
+	if o.Kind == "" {
+		return // its commit is on its way
+	}
+	defer c.inWork.Done()
+	defer d.release()
 	c.note(d, o)
 	c.observe(o)
 	c.hand.remove(d)
@@ -189,7 +187,12 @@ func (d *delivery) source() string {
 // log is for lines about the report.
 func (d *delivery) log() *slog.Logger { return slog.New(d.logger.Handler().WithAttrs(d.names())) }
 
+// info logs what became of the report, without the logger that log makes for it.
+func (d *delivery) info(event string, more ...slog.Attr) {
+	d.logger.LogAttrs(context.Background(), slog.LevelInfo, event, append(d.names(), more...)...)
+}
+
 // names tell of which report a line is.
 func (d *delivery) names() []slog.Attr {
-	return append(make([]slog.Attr, 0, 3), slog.String("site", d.Event.SiteID), slog.String("key", d.Key.Short()))
+	return append(make([]slog.Attr, 0, 4), slog.String("site", d.Event.SiteID), slog.String("key", d.Key.Short()))
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/guyline/guyline/keyvalue"
 )
 
-// process takes one delivery from its arrival to its one settlement. The numbers are the rows of the package's
-// documentation. Whatever returns an error has not settled anything: letGo does.
+// process takes one delivery from its arrival to its one settlement, and says what became of it; nothing yet if its commit is on its
+// way: committed goes on then. The numbers are the rows of the package's documentation. Whatever returns an error has not settled
+// anything: letGo does.
 func (c *Consumer) process(d *delivery) Outcome {
 	n, max := d.attempt(c.cfg.Queues.MaxAttempts), c.cfg.Queues.MaxAttempts
 	c.did("1 pulled")
@@ -59,42 +60,55 @@ func (c *Consumer) process(d *delivery) Outcome {
 	}
 	c.did("4 admitted")
 
-	for {
-		leave, ok, err := c.enter(d, n) // 4b
-		if err != nil {
-			return c.letGo(d, n, err)
-		}
-		if !ok {
-			return c.handBack(d, n-1, nil)
-		}
-		if why, closed := c.closed(d); closed { // 4c
-			leave()
-			return c.park(d, n-1, why)
-		}
-		result, err := c.attempt(d, n) // 5
-		leave()
-		c.did("5 attempted")
-		switch j := judge(err, n, max, c.aside(d, n, err), c.cfg.Backoff, rand.Float64); j.step { // 6
-		case commit:
-			now, err := c.commit(d, n, result, entry.Revision) // 7a
-			if err != nil {
-				return c.letGo(d, n, err)
-			}
-			if now.State == keyvalue.Reopened { // an operator wants a corrected file worked
-				entry = now
-				continue
-			}
-			return c.settled(d, n, now)
-		case retry:
-			return c.retry(d, n, j) // 7b
-		case park:
-			return c.parkFailed(d, n, j) // 7e
-		case bury:
-			return c.bury(d, n, j.verdict(time.Now())) // 7c
-		default:
-			return c.handBack(d, n-1, nil) // 7d
-		}
+	return c.work(d, n, entry)
+}
+
+// work is the path from row 4b on, of a report whose entry in the ledger is not final.
+func (c *Consumer) work(d *delivery, n int, entry keyvalue.Entry) Outcome {
+	leave, ok, err := c.enter(d, n) // 4b
+	if err != nil {
+		return c.letGo(d, n, err)
 	}
+	if !ok {
+		return c.handBack(d, n-1, nil)
+	}
+	if why, closed := c.closed(d); closed { // 4c
+		leave()
+		return c.park(d, n-1, why)
+	}
+	result, err := c.attempt(d, n) // 5
+	leave()
+	c.did("5 attempted")
+	switch j := judge(err, n, c.cfg.Queues.MaxAttempts, c.aside(d, n, err), c.cfg.Backoff, rand.Float64); j.step { // 6
+	case commit:
+		c.commit(d, n, result, entry.Revision) // 7a
+		return Outcome{}
+	case retry:
+		return c.retry(d, n, j) // 7b
+	case park:
+		return c.parkFailed(d, n, j) // 7e
+	case bury:
+		return c.bury(d, n, j.verdict(time.Now())) // 7c
+	default:
+		return c.handBack(d, n-1, nil) // 7d
+	}
+}
+
+// committed goes on after row 7a: now is the entry that stands, ours or another's.
+func (c *Consumer) committed(d *delivery, n int, now keyvalue.Entry, err error) Outcome {
+	if err != nil {
+		return c.letGo(d, n, err)
+	}
+	c.did("7a committed")
+	switch {
+	case now.State == keyvalue.Reopened: // an operator wants a corrected file worked
+		return c.work(d, n, now)
+	case now.Commit != d.commitID() || now.Worker != c.cfg.Worker:
+		return c.skip(d, now)
+	}
+	d.ack()
+	d.info("report_succeeded", slog.Int("attempt", n))
+	return Outcome{Kind: Succeeded, Key: d.Key, SiteID: d.Event.SiteID, Attempts: n}
 }
 
 // lookup reads the ledger's entry of a report; revision 0 means that there seems to be none.
@@ -126,51 +140,10 @@ func (c *Consumer) known(d *delivery) (known bool, err error) {
 	return known, err
 }
 
-// commit writes the result by compare-and-set on the revision that row 3 read, and returns the entry that stands
-// then: ours, or another's if it was first.
-func (c *Consumer) commit(d *delivery, n int, result []byte, revision uint64) (now keyvalue.Entry, err error) {
-	ours := keyvalue.Entry{
-		State: keyvalue.Done, SiteID: d.Event.SiteID, SourceURI: d.Event.SourceURI, Result: result, Attempts: n,
-		Worker: c.cfg.Worker, Commit: d.commitID(), Time: time.Now().UTC(), Revision: revision,
-	}
-	err = c.repeat(d, "commit", func() error {
-		_, err := c.ledger.Commit(context.Background(), ours)
-		if now = ours; !errors.Is(err, keyvalue.ErrConflict) {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
-		defer cancel()
-		now, err = c.ledger.LookupLeader(ctx, d.Site, d.Key)
-		if errors.Is(err, keyvalue.ErrNotFound) { // it has grown too old meanwhile: GUYLINE_LEDGER_TTL
-			now, err = keyvalue.Entry{}, nil
-		}
-		if err == nil && now.State == "" { // or somebody deleted the entry
-			ours.Revision = now.Revision
-			_, err = c.ledger.Commit(ctx, ours)
-			now = ours
-		}
-		return err
-	})
-	if err == nil {
-		c.did("7a committed")
-	}
-	return now, err
-}
-
-// settled acks a report after its commit, or after another's.
-func (c *Consumer) settled(d *delivery, n int, now keyvalue.Entry) Outcome {
-	if now.Commit != d.commitID() || now.Worker != c.cfg.Worker {
-		return c.skip(d, now)
-	}
-	d.ack()
-	d.logger.LogAttrs(context.Background(), slog.LevelInfo, "report_succeeded", append(d.names(), slog.Int("attempt", n))...)
-	return Outcome{Kind: Succeeded, Key: d.Key, SiteID: d.Event.SiteID, Attempts: n}
-}
-
 // skip acks a report that is settled already.
 func (c *Consumer) skip(d *delivery, entry keyvalue.Entry) Outcome {
 	d.ack()
-	d.logger.LogAttrs(context.Background(), slog.LevelInfo, "skip_duplicate", append(d.names(), slog.Time("settled", entry.Time), slog.String("by", entry.Worker))...)
+	d.info("skip_duplicate", slog.Time("settled", entry.Time), slog.String("by", entry.Worker))
 	return Outcome{Kind: Duplicate, Key: d.Key, SiteID: d.Event.SiteID}
 }
 

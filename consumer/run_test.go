@@ -193,7 +193,7 @@ func TestRunGivesUpOnStuckHandlers(t *testing.T) {
 	w := newWorld(t, cfg, script{"A": {never, succeed}, "B": {never, succeed}})
 	t.Cleanup(func() { // after Run, before the server stops: so that nothing outlives the test
 		close(release)
-		w.workers[0].work.Wait()
+		w.workers[0].inWork.Wait()
 	})
 	w.publish("A", "B")
 	k := w.start()

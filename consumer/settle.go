@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/nats-io/nats.go"
 )
 
 // Everything that tells the server what became of a message is in this file, in the words of JetStream's protocol (ADR-13 and
@@ -13,15 +11,10 @@ import (
 
 // ack removes the message: its report is settled.
 func (d *delivery) ack() {
-	d.mu.Lock()
-	d.over = true
-	d.mu.Unlock()
-	d.acks.Publish(&nats.Msg{Subject: d.msg.Reply, Data: ack}, func(err error) {
+	if err := d.last("+ACK"); err != nil {
 		d.log().Debug("ack not sent; the next delivery will be a duplicate", "err", err)
-	})
+	}
 }
-
-var ack = []byte("+ACK")
 
 // confirm removes the message and waits until the server has done so.
 func (d *delivery) confirm(ctx context.Context) {

@@ -102,6 +102,7 @@ func (w *world) stopAll() {
 func dyingAt(step string) func(*worker) {
 	return at(step, func(k *worker) {
 		k.nc.Close()
+		k.inWork.Done()
 		runtime.Goexit()
 	})
 }

@@ -43,11 +43,8 @@ type turn struct {
 	err   error
 }
 
-// put is [writes.put]. It is not cut by the end of ctx while the group waits, which is bounded: nobody else would send it.
-func (g *group) put(ctx context.Context, subject string, value []byte, revision uint64) (uint64, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
+// put is [writes.put]. Each request is bounded, and so is the number of those that wait.
+func (g *group) put(subject string, value []byte, revision uint64) (uint64, error) {
 	m := &member{subject, value, revision, make(chan turn, 1)}
 	if mine := g.join(m); mine {
 		return g.lead(m, []*member{m})
@@ -57,7 +54,7 @@ func (g *group) put(ctx context.Context, subject string, value []byte, revision 
 		return g.lead(m, t.send)
 	case t.alone != nil:
 		defer t.alone.Done()
-		return g.writes.put(context.WithoutCancel(ctx), subject, value, revision)
+		return g.writes.put(context.Background(), subject, value, revision)
 	default:
 		return t.seq, t.err
 	}

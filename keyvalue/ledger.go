@@ -123,28 +123,49 @@ func (l *Ledger) LookupLeader(ctx context.Context, site report.Token, key report
 // Commit writes an entry if the report's entry still has the revision e.Revision, 0 meaning that there is
 // none, and returns the new revision. Otherwise nothing is written and the error is [ErrConflict]. After an
 // error of another kind the write may have happened: committing the same entry again tells.
-func (l *Ledger) Commit(ctx context.Context, e Entry) (uint64, error) {
-	e.Replaces = e.Revision
-	value, err := e.encode()
-	if err != nil {
+func (l *Ledger) Commit(ctx context.Context, e Entry) (revision uint64, err error) {
+	type answer struct {
+		revision uint64
+		err      error
+	}
+	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("ledger: commit %s: %w", e.Key().Short(), err)
 	}
-	rev, err := l.put(ctx, ledgerSubject(report.NewToken(e.SiteID), e.Key()), value, e.Revision)
-	if err != nil && !errors.Is(err, ErrConflict) {
-		return 0, fmt.Errorf("ledger: commit %s: %w", e.Key().Short(), err)
+	told := make(chan answer, 1)
+	l.StartCommit(e, func(revision uint64, err error) { told <- answer{revision, err} })
+	select {
+	case a := <-told:
+		return a.revision, a.err
+	case <-ctx.Done():
+		return 0, fmt.Errorf("ledger: commit %s: %w", e.Key().Short(), ctx.Err())
 	}
-	return rev, err
 }
 
-func (l *Ledger) put(ctx context.Context, subject string, value []byte, revision uint64) (uint64, error) {
-	if l.group != nil {
-		return l.group.put(ctx, subject, value, revision)
+// StartCommit is [Ledger.Commit] for a caller who does not wait: done is called once with what that would return, which takes
+// [jsapi.Timeout] at most, or a few times that with [Ledger.Group]. It must not block: the answers to other commits wait behind it.
+func (l *Ledger) StartCommit(e Entry, done func(revision uint64, err error)) {
+	e.Replaces = e.Revision
+	key := e.Key()
+	told := func(revision uint64, err error) {
+		if err != nil && !errors.Is(err, ErrConflict) {
+			err = fmt.Errorf("ledger: commit %s: %w", key.Short(), err)
+		}
+		done(revision, err)
 	}
-	w, err := l.writes()
-	if err != nil {
-		return 0, err
+	value, err := e.encode()
+	var w *writes
+	if err == nil {
+		w, err = l.writes()
 	}
-	return w.put(ctx, subject, value, revision)
+	subject := ledgerSubject(report.NewToken(e.SiteID), key)
+	switch {
+	case err != nil:
+		told(0, err)
+	case l.group != nil:
+		go func() { told(l.group.put(subject, value, e.Revision)) }()
+	default:
+		w.start(compareAndSet(subject, value, e.Revision), told)
+	}
 }
 
 // Reopen turns a settled entry into a reopened one by compare-and-set on its revision: its report will be worked again, and the

@@ -13,36 +13,32 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/guyline/guyline/internal/burst"
 	"github.com/guyline/guyline/internal/jsapi"
 )
 
 // writes sends compare-and-set writes to a bucket and tells each caller its own answer. No write waits for the one before: as many are
-// on their way as there are callers. All answers come over one subscription. It is safe for concurrent use.
+// on their way as callers start. All answers come over one subscription. It is safe for concurrent use.
 //
 // nats.go's asynchronous publisher does the same with a future for each message and a full JSON decoder for each answer
 // (v1.55.0); docs/performance.md has what that costs.
 type writes struct {
 	nc    *nats.Conn
-	out   *burst.Publisher
 	inbox string // answers come on inbox.<number>
 	known string // how the server's answer to a write that succeeded begins
 
 	mu     sync.Mutex
 	number uint64
-	open   map[uint64]chan answer // writes without an answer
+	open   map[uint64]write // without an answer
+	clock  *time.Timer      // nil while there are none
 }
 
-// answer is what the server says to a write, or why it was never asked.
-type answer struct {
-	msg *nats.Msg
-	err error
+type write struct {
+	since time.Time
+	done  func(seq uint64, err error)
 }
 
 func openWrites(nc *nats.Conn, stream string) (*writes, error) {
-	w := &writes{
-		nc: nc, out: burst.New(nc), inbox: nc.NewInbox(), known: fmt.Sprintf(`{"stream":%q,"seq":`, stream), open: map[uint64]chan answer{},
-	}
+	w := &writes{nc: nc, inbox: nc.NewInbox(), known: fmt.Sprintf(`{"stream":%q,"seq":`, stream), open: map[uint64]write{}}
 	if _, err := nc.Subscribe(w.inbox+".*", w.answered); err != nil {
 		return nil, err
 	}
@@ -52,7 +48,30 @@ func openWrites(nc *nats.Conn, stream string) (*writes, error) {
 // put writes a value if the newest message on its subject has the sequence revision, 0 meaning that there is none, and returns the new
 // sequence. [ErrConflict] says that it has another. After an error of another kind the write may have happened.
 func (w *writes) put(ctx context.Context, subject string, value []byte, revision uint64) (uint64, error) {
-	return w.send(ctx, &nats.Msg{Subject: subject, Header: expecting(revision), Data: value})
+	return w.send(ctx, compareAndSet(subject, value, revision))
+}
+
+// send is [writes.start] for a caller who waits.
+func (w *writes) send(ctx context.Context, m *nats.Msg) (uint64, error) {
+	type answer struct {
+		seq uint64
+		err error
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	told := make(chan answer, 1)
+	w.start(m, func(seq uint64, err error) { told <- answer{seq, err} })
+	select {
+	case a := <-told:
+		return a.seq, a.err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+func compareAndSet(subject string, value []byte, revision uint64) *nats.Msg {
+	return &nats.Msg{Subject: subject, Header: expecting(revision), Data: value}
 }
 
 // expecting is the header of a compare-and-set.
@@ -60,40 +79,43 @@ func expecting(revision uint64) nats.Header {
 	return nats.Header{jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(revision, 10)}}
 }
 
-// send publishes a message and waits for the server's answer to it, but not for longer than [jsapi.Timeout].
-func (w *writes) send(ctx context.Context, m *nats.Msg) (uint64, error) {
-	patience := time.NewTimer(jsapi.Timeout)
-	defer patience.Stop()
-	number, told := w.expect()
-	defer w.forget(number)
+// start publishes a message and calls done once with the server's answer to it, or with [context.DeadlineExceeded] if there is none within
+// [jsapi.Timeout] or a little more. It must not block: other answers wait behind it.
+func (w *writes) start(m *nats.Msg, done func(seq uint64, err error)) {
+	number := w.expect(done)
 	m.Reply = w.inbox + "." + strconv.FormatUint(number, 10)
-	w.out.Publish(m, func(err error) { w.tell(number, answer{err: err}) })
-	select {
-	case a := <-told:
-		if a.err != nil {
-			return 0, a.err
-		}
-		return w.read(a.msg)
-	case <-patience.C:
-		return 0, fmt.Errorf("no answer within %v: %w", jsapi.Timeout, context.DeadlineExceeded)
-	case <-ctx.Done():
-		return 0, ctx.Err()
+	if err := w.nc.PublishMsg(m); err != nil {
+		w.tell(number, 0, err)
 	}
 }
 
-func (w *writes) expect() (uint64, <-chan answer) {
-	told := make(chan answer, 1)
+func (w *writes) expect(done func(uint64, error)) uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.number++
-	w.open[w.number] = told
-	return w.number, told
+	w.open[w.number] = write{time.Now(), done}
+	if w.clock == nil {
+		w.clock = time.AfterFunc(jsapi.Timeout, w.expire)
+	}
+	return w.number
 }
 
-func (w *writes) forget(number uint64) {
+// expire gives up the writes that were not answered in time, and looks again while there are others.
+func (w *writes) expire() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.open, number)
+	late := map[uint64]bool{}
+	for number, o := range w.open {
+		if time.Since(o.since) >= jsapi.Timeout {
+			late[number] = true
+		}
+	}
+	if w.clock = nil; len(w.open) > len(late) {
+		w.clock = time.AfterFunc(time.Second, w.expire)
+	}
+	w.mu.Unlock()
+	for number := range late {
+		w.tell(number, 0, fmt.Errorf("no answer within %v: %w", jsapi.Timeout, context.DeadlineExceeded))
+	}
 }
 
 func (w *writes) answered(m *nats.Msg) {
@@ -101,15 +123,18 @@ func (w *writes) answered(m *nats.Msg) {
 	if err != nil {
 		return
 	}
-	w.tell(number, answer{msg: m})
+	seq, err := w.read(m)
+	w.tell(number, seq, err)
 }
 
-func (w *writes) tell(number uint64, a answer) {
+// tell ends a write, unless it has ended.
+func (w *writes) tell(number, seq uint64, err error) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if told := w.open[number]; told != nil { // else it comes too late
-		delete(w.open, number) // so that a second one does not block
-		told <- a
+	o, ok := w.open[number]
+	delete(w.open, number)
+	w.mu.Unlock()
+	if ok {
+		o.done(seq, err)
 	}
 }
 

@@ -1,0 +1,118 @@
+package consumer
+
+import (
+	"sync"
+	"time"
+
+	"github.com/guyline/guyline/report"
+)
+
+// hurry is how long the reports of a batch wait for one that does not come back. To start goroutines for each report would cost a light
+// handler more than all that is done to read it; beside a slow one the wait is nothing.
+const hurry = time.Millisecond
+
+// batch is reports that arrived together. One goroutine works them one after the other, for as long as none keeps it; then others
+// help, twice as many after each further wait, so that soon every report that takes time has its own.
+type batch struct {
+	mu      sync.Mutex
+	waiting []*delivery
+	working int // goroutines
+}
+
+// start works a batch whose reports are in hand.
+func (c *Consumer) start(reports []*delivery) {
+	b := &batch{waiting: reports, working: 1}
+	c.inWork.Go(func() {
+		c.lookAhead(reports)
+		if len(reports) > 1 {
+			time.AfterFunc(hurry, func() { c.help(b) })
+		}
+		c.run(b)
+	})
+}
+
+// run works what waits, one report after the other.
+func (c *Consumer) run(b *batch) {
+	h := &handlers{all: &c.inWork}
+	defer h.close()
+	for d := b.next(); d != nil; d = b.next() {
+		d.handlers = h
+		c.finish(d, c.process(d))
+	}
+}
+
+func (b *batch) next() *delivery {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) == 0 {
+		return nil
+	}
+	d := b.waiting[0]
+	b.waiting = b.waiting[1:]
+	return d
+}
+
+// help doubles the goroutines of a batch, and looks again after a while, until nothing of it waits.
+func (c *Consumer) help(b *batch) {
+	b.mu.Lock()
+	defer b.mu.Unlock() // not before all have been started: what waits is in hand, so nobody has stopped waiting for the work to end
+	n := min(b.working, len(b.waiting))
+	if n == 0 {
+		return
+	}
+	b.working += n
+	for range n {
+		c.inWork.Go(func() { c.run(b) })
+	}
+	time.AfterFunc(hurry, func() { c.help(b) })
+}
+
+// handlers runs handlers one after the other, in a goroutine that can be left alone if one does not return.
+type handlers struct {
+	all     *sync.WaitGroup
+	calls   chan func() (report.Result, error)
+	returns chan returned
+}
+
+// returned is what a handler has returned, if it has.
+type returned struct {
+	result report.Result
+	err    error
+	ended  bool // it has ended its goroutine instead
+}
+
+// call begins to run a handler; what it returns comes on the channel. Whoever does not wait for that must leave the goroutine alone.
+func (h *handlers) call(f func() (report.Result, error)) <-chan returned {
+	if h.calls == nil {
+		calls, returns := make(chan func() (report.Result, error)), make(chan returned, 1)
+		h.calls, h.returns = calls, returns
+		h.all.Go(func() {
+			running := false
+			defer func() {
+				if running {
+					returns <- returned{ended: true}
+				}
+			}()
+			for f := range calls {
+				running = true
+				result, err := f()
+				running = false
+				returns <- returned{result: result, err: err}
+			}
+		})
+	}
+	h.calls <- f
+	return h.returns
+}
+
+// leave lets the goroutine end when its handler has: the next call has another.
+func (h *handlers) leave() {
+	close(h.calls)
+	h.calls = nil
+}
+
+func (h *handlers) close() {
+	if h.calls != nil {
+		h.leave()
+	}
+}
