@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -191,6 +192,41 @@ func TestCommitAnswers(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A server that knows no batches looks at each message for itself, and answers the last: the others may be refused. No commit is believed
+// without an answer of its own then.
+func TestCommitsWithoutBatches(t *testing.T) {
+	t.Parallel()
+	l, js := openGrouped(t)
+	if err := js.DeleteStream(t.Context(), keyvalue.LedgerStream); err != nil {
+		t.Fatal(err)
+	}
+	var answered atomic.Int64
+	if _, err := js.Conn().Subscribe("$KV.reports_ledger.>", func(m *nats.Msg) {
+		if m.Reply == "" {
+			return
+		}
+		if m.Header.Get("Nats-Batch-Id") == "" {
+			answered.Add(1)
+		}
+		_ = m.Respond([]byte(`{"stream":"KV_reports_ledger","seq":700}`))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	const reports = 300
+	var all sync.WaitGroup
+	for i := range reports {
+		all.Go(func() {
+			if _, err := l.Commit(t.Context(), entry("TWR-8842", fmt.Sprint(i, ".pdf"))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := answered.Load(); n != reports {
+		t.Errorf("%d of %d commits were answered", n, reports)
 	}
 }
 

@@ -3,10 +3,14 @@ package keyvalue
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
+	"fmt"
 	"strconv"
 	"sync"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/guyline/guyline/internal/jsapi"
 )
 
 const (
@@ -133,11 +137,34 @@ func (g *group) batch(ctx context.Context, all []*member) (uint64, error) {
 		msg := &nats.Msg{Subject: m.subject, Header: h, Data: m.value}
 		if i == len(all)-1 {
 			h["Nats-Batch-Commit"] = []string{"1"}
-			return g.writes.send(ctx, msg)
+			return g.commit(ctx, msg, id, len(all))
 		}
 		if err := g.writes.nc.PublishMsg(msg); err != nil {
 			return 0, err
 		}
 	}
 	return 0, nil
+}
+
+// commit sends the last message of a batch. An answer that does not speak of the batch is of a server that knows none: it has looked at each
+// message for itself, and told nobody what became of all but the last.
+func (g *group) commit(ctx context.Context, last *nats.Msg, id string, n int) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, jsapi.Timeout)
+	defer cancel()
+	told, err := g.writes.nc.RequestMsgWithContext(ctx, last)
+	if err != nil {
+		return 0, err
+	}
+	seq, err := g.writes.read(told)
+	if err != nil {
+		return 0, err
+	}
+	var of struct {
+		Batch string `json:"batch"`
+		Count int    `json:"count"`
+	}
+	if json.Unmarshal(told.Data, &of) != nil || of.Batch != id || of.Count != n {
+		return 0, fmt.Errorf("the server does not take %d writes at once: it answers %.100q", n, told.Data)
+	}
+	return seq, nil
 }
