@@ -46,7 +46,8 @@ type Config struct {
 	// sync serves many of them.
 	SyncedStore bool
 
-	// Observe, if set, is called once for every delivery, whatever became of it, from many goroutines.
+	// Observe, if set, is called once for every delivery, whatever became of it, from many goroutines. It must not wait for anything: the
+	// server's answers to other commits wait behind it.
 	Observe func(Outcome)
 }
 
