@@ -127,6 +127,7 @@ func (c ThroughputConfig) consumerConfig() consumer.Config {
 	out := consumer.DefaultConfig()
 	out.Workers, out.Version = c.Workers, c.Version
 	out.Queues.QueueBytes = 2 << 30 // more than a backlog needs
+	out.SyncedStore = c.Place.Sync == Always
 	return out
 }
 

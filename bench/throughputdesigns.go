@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -277,7 +278,12 @@ func openGuyline(ctx context.Context, l *lap) (func(context.Context) error, erro
 	if err != nil {
 		return nil, errors.Join(err, remove())
 	}
-	return func(ctx context.Context) error { return errors.Join(c.Run(ctx), remove()) }, nil
+	return func(ctx context.Context) error {
+		if l.cfg.Place.Mode != Embedded { // as `guyline run` does
+			defer debug.SetGCPercent(debug.SetGCPercent(consumer.GCPercent))
+		}
+		return errors.Join(c.Run(ctx), remove())
+	}, nil
 }
 
 // noop is the handler of every design that has one.

@@ -51,6 +51,11 @@ type Config struct {
 	Observe func(Outcome)
 }
 
+// GCPercent is what [debug.SetGCPercent] is well set to in a process that only works reports, for a server elsewhere: it keeps little and
+// throws much away. With the default of 100 it spends a tenth more processor time, with this 20 MB more memory. A process that holds the
+// server too is better left at the default.
+const GCPercent = 400
+
 // DefaultConfig is 4 workers per CPU, 4 attempts, delays of 400 ms, 800 ms, 1.6 s ... up to 5 min, each with
 // up to 250 ms of jitter, 60 s for an attempt, 30 s AckWait, 20 s of grace, a sweep every 30 s, a warning of dead letters that are
 // due within 24 h, and every hour a replay of what is exhausted or abandoned, at 10 letters per second.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -86,6 +88,9 @@ func (a *app) run(ctx context.Context, list string, drain bool) error {
 func (a *app) work(ctx context.Context, s *session, h consumer.Handler, t *tally, drain bool) error {
 	cfg := a.cfg.Consumer(version)
 	cfg.Observe = t.observe
+	if _, set := os.LookupEnv("GOGC"); !set && (s.store == nil || s.store.Remote()) {
+		debug.SetGCPercent(consumer.GCPercent)
+	}
 	cfg.SyncedStore = s.store != nil && a.cfg.Sync == "always"
 	if s.store != nil && !s.store.Remote() {
 		cfg.InFlight = filepath.Join(a.cfg.DataDir, "inflight")
