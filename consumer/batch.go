@@ -19,12 +19,20 @@ type batch struct {
 	working int // goroutines
 }
 
-// start works a batch whose reports are in hand.
+// start works reports in hand that have arrived together. One that was delivered before has its own goroutine at once: it waits for the
+// server more than once (rows 3b and 4b).
 func (c *Consumer) start(reports []*delivery) {
-	b := &batch{waiting: reports, working: 1}
 	c.inWork.Go(func() {
 		c.lookAhead(reports)
-		if len(reports) > 1 {
+		b := &batch{working: 1}
+		for _, d := range reports {
+			if d.again() && len(reports) > 1 {
+				c.inWork.Go(func() { c.run(&batch{waiting: []*delivery{d}}) })
+			} else {
+				b.waiting = append(b.waiting, d)
+			}
+		}
+		if len(b.waiting) > 1 {
 			time.AfterFunc(hurry, func() { c.help(b) })
 		}
 		c.run(b)

@@ -68,6 +68,10 @@ func (c *Consumer) pull(p *puller, mine, other *atomic.Bool) error {
 	own, wait := 1, !mine.Load() && !other.Load()
 	if mine.Load() {
 		own += c.claim(mostPulled - own)
+		if own < min(mostPulled, c.cfg.Workers)/4 { // light reports: more slots come free at once, and a pull and its look-ups cost the same for many
+			pause(c.stopping, hurry)
+			own += c.claim(mostPulled - own)
+		}
 	}
 	some := false
 	for {

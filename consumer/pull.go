@@ -75,12 +75,15 @@ func (c *Consumer) newPuller(queue string) (*puller, error) {
 // be lost.
 func (p *puller) pull(most int, wait bool) (reports []*nats.Msg, since time.Time, more bool, err error) {
 	p.forget()
-	if len(p.answers) == 0 && len(p.open) == 0 {
+	m := p.arrived()
+	if m == nil && len(p.open) == 0 {
 		if err := p.ask(most, wait); err != nil {
 			return nil, since, false, err
 		}
 	}
-	m := p.receive(p.longest + overdue)
+	if m == nil {
+		m = p.receive(p.longest + overdue)
+	}
 	if m == nil {
 		return nil, since, false, nats.ErrTimeout
 	}
@@ -115,7 +118,7 @@ func (p *puller) ask(most int, wait bool) error {
 
 // end closes the pull that a word of the server ends, and returns an error if the word is one.
 func (p *puller) end(m *nats.Msg) error {
-	delete(p.open, m.Subject[strings.LastIndexByte(m.Subject, '.')+1:])
+	delete(p.open, numberOf(m))
 	switch status, why := m.Header.Get("Status"), m.Header.Get("Description"); {
 	case status == "404", status == "408", // no messages, or no more; request timeout
 		status == "409" && why == "Message Size Exceeds MaxBytes": // the next report is for the next pull
@@ -157,23 +160,40 @@ func (p *puller) forget() {
 
 // receive takes what arrives within a time, or returns nil.
 func (p *puller) receive(patience time.Duration) *nats.Msg {
-	select {
-	case m := <-p.answers:
-		return m
-	case <-time.After(patience):
-		return nil
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	for {
+		select {
+		case m := <-p.answers:
+			if p.concerns(m) {
+				return m
+			}
+		case <-over.C:
+			return nil
+		}
 	}
 }
 
 // arrived takes what has arrived already, or returns nil.
 func (p *puller) arrived() *nats.Msg {
-	select {
-	case m := <-p.answers:
-		return m
-	default:
-		return nil
+	for {
+		select {
+		case m := <-p.answers:
+			if p.concerns(m) {
+				return m
+			}
+		default:
+			return nil
+		}
 	}
 }
+
+// concerns reports whether a message says anything: the server also has a word for a pull that has brought all it could and had room
+// for more bytes ("409 Batch Completed", v2.15.3), and may have one for a pull that was forgotten.
+func (p *puller) concerns(m *nats.Msg) bool { return delivered(m) || p.open[numberOf(m)] != nil }
+
+// numberOf is the number of the pull that a word of the server is about.
+func numberOf(m *nats.Msg) string { return m.Subject[strings.LastIndexByte(m.Subject, '.')+1:] }
 
 // close gives up the subscription and returns what had arrived without being taken.
 func (p *puller) close() (left []*nats.Msg) {

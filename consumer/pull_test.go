@@ -164,3 +164,36 @@ func TestPullOfOneIsUnbounded(t *testing.T) {
 		t.Fatalf("a pull of one: %d reports, %v", len(got), err)
 	}
 }
+
+// Each pull of a backlog brings reports: the server's word that the one before is complete is not taken for its answer.
+func TestPullsInARow(t *testing.T) {
+	t.Parallel()
+	const reports, most = 40, 5
+	w := newWorld(t, quick(), script{})
+	for i := range reports {
+		w.publish(fmt.Sprint("R", i))
+	}
+	k := w.open()
+	p, err := k.newPuller(stream.Reports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for got := 0; got < reports; {
+		for left := most; ; {
+			messages, _, more, err := p.pull(left, false)
+			if err != nil || len(messages) == 0 {
+				t.Fatalf("after %d of %d: %d reports, %v", got, reports, len(messages), err)
+			}
+			got += len(messages)
+			if left -= len(messages); !more {
+				if left > 0 {
+					t.Fatalf("after %d of %d a pull ended with %d reports to come", got, reports, left)
+				}
+				if err := k.nc.Flush(); err != nil { // the word is here now, if there is one
+					t.Fatal(err)
+				}
+				break
+			}
+		}
+	}
+}
