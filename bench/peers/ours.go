@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"os"
 	"path/filepath"
 
@@ -54,6 +55,7 @@ func ourJob(workers int, synced bool) func(context.Context, *job) error {
 		if err := j.meter.begin(); err != nil {
 			return err
 		}
+		debug.SetGCPercent(consumer.GCPercent) // as `guyline run` does
 		c, err := consumer.Open(ctx, js, handle, cfg, slog.New(slog.NewJSONHandler(file, nil)))
 		if err != nil {
 			return err
