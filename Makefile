@@ -30,9 +30,9 @@ fmt: ## format and modernize the code in place
 .PHONY: check lint
 check: lint govulncheck warm race ## the gate: lint, known vulnerabilities, tests under the race detector
 
-lint: gofmt tidy vet fix depguard forbidigo staticcheck ## every check that runs no test
+lint: gofmt tidy vet peers fix depguard forbidigo staticcheck ## every check that runs none of the product's tests
 
-.PHONY: gofmt tidy vet fix depguard forbidigo staticcheck govulncheck warm race
+.PHONY: gofmt tidy vet peers fix depguard forbidigo staticcheck govulncheck warm race
 gofmt:
 	@echo "== gofmt"
 	@files=$$(gofmt -l .); if [[ -n $$files ]]; then echo "not formatted (make fmt):"; echo "$$files"; exit 1; fi
@@ -45,6 +45,12 @@ tidy:
 vet:
 	@echo "== go vet"
 	@go vet ./...
+
+# A module of its own, whose dependencies are not the product's: nothing else would notice that it has fallen behind.
+peers:
+	@echo "== bench/peers"
+	@go -C bench/peers vet ./...
+	@go -C bench/peers test ./...
 
 fix:
 	@echo "== go fix"

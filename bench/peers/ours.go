@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 
 	"github.com/guyline/guyline/consumer"
 	"github.com/guyline/guyline/keyvalue"
