@@ -26,7 +26,7 @@ const (
 // must not go on.
 //
 // A pull asks for no more reports than it owns slots, which the reports take over. A queue that was not empty at the last look is asked
-// for as many as there are free slots, without waiting. An empty one is asked for one only, as what is kept for it is kept from the other,
+// without waiting, with many workers for as many as there are free slots. An empty one is asked for one only, as what is kept for it is kept from the other,
 // and to wait for it, unless the other is busy and that slot may be the last one.
 func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.Bool) error {
 	p, err := c.newPuller(name)
@@ -63,10 +63,14 @@ func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.
 	return nil
 }
 
+// manyWorkers is from how many workers on a pull asks for more than one report. What a pull brings is charged an attempt if its worker dies, or
+// its connection: with few workers, which is to say with handlers that take their time, there is nothing to gain for that.
+const manyWorkers = 64
+
 // pull makes one pull with the slot that the caller owns and, if the queue had something at the last look, all others that are free.
 func (c *Consumer) pull(p *puller, mine, other *atomic.Bool) error {
 	own, wait := 1, !mine.Load() && !other.Load()
-	if mine.Load() {
+	if mine.Load() && c.cfg.Workers >= manyWorkers {
 		own += c.claim(mostPulled - own)
 		if own < min(mostPulled, c.cfg.Workers)/4 { // light reports: more slots come free at once, and a pull and its look-ups cost the same for many
 			pause(c.stopping, hurry)
