@@ -54,20 +54,21 @@ func stake(ctx context.Context, js jetstream.JetStream, cfg stream.Config) (_ *c
 		}
 	}
 	lock := jetstream.StreamConfig{Name: lockStream, Metadata: map[string]string{"holder": randomToken()}} // so that no two are the same
-	if _, err := js.CreateStream(ctx, lock); err != nil {
+	whole := context.WithoutCancel(ctx) // a stop between making it and knowing that would leave it behind
+	if _, err := js.CreateStream(whole, lock); err != nil {
 		return nil, fmt.Errorf("create stream %s: %w", lockStream, err)
 	}
 	c := &claim{js, map[string]time.Time{}}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, c.leave(context.WithoutCancel(ctx), 0))
+			err = errors.Join(err, c.leave(whole, 0))
 		}
 	}()
-	if err := c.note(ctx, lockStream); err != nil {
+	if err := c.note(whole, lockStream); err != nil {
 		return nil, err
 	}
 	err = errors.Join(consumer.Setup(ctx, js, cfg), setupLimits(ctx, js, cfg))
-	if err = errors.Join(err, c.note(context.WithoutCancel(ctx), append(product(), limitsStream)...)); err != nil {
+	if err = errors.Join(err, c.note(whole, append(product(), limitsStream)...)); err != nil {
 		return nil, err
 	}
 	return c, nil

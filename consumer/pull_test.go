@@ -59,7 +59,7 @@ func (c slowConn) Read(p []byte) (int, error) {
 func TestPullIsLate(t *testing.T) {
 	t.Parallel()
 	cfg := quick()
-	cfg.Workers = 16
+	cfg.Workers = manyWorkers
 	cfg.Queues.AckWait = time.Minute
 	w := newWorld(t, cfg, script{})
 	const reports = 200
