@@ -54,7 +54,7 @@ func stake(ctx context.Context, js jetstream.JetStream, cfg stream.Config) (_ *c
 		}
 	}
 	lock := jetstream.StreamConfig{Name: lockStream, Metadata: map[string]string{"holder": randomToken()}} // so that no two are the same
-	whole := context.WithoutCancel(ctx) // a stop between making it and knowing that would leave it behind
+	whole := context.WithoutCancel(ctx)                                                                    // a stop between making it and knowing that would leave it behind
 	if _, err := js.CreateStream(whole, lock); err != nil {
 		return nil, fmt.Errorf("create stream %s: %w", lockStream, err)
 	}
