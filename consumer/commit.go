@@ -27,6 +27,7 @@ func (c *Consumer) commit(d *delivery, n int, result []byte, revision uint64) {
 			c.finish(d, c.committed(d, n, now, err))
 		})
 	})
+	c.did("7a started")
 }
 
 // insist repeats a commit that the server has not taken, for err, and returns the entry that stands then: ours, or another's if it was first.

@@ -20,6 +20,7 @@ type delivery struct {
 	msg   *nats.Msg
 	nc    *nats.Conn
 	count uint64 // how often the server has delivered this message, from 1
+	older bool   // than the queue's consumer: one that was deleted may have delivered it too, and its count is gone
 
 	upstream string // see source
 	logger   *slog.Logger
@@ -38,11 +39,11 @@ type delivery struct {
 }
 
 // take takes the reports of a pull in hand and begins to work them. Each calls release in the end. The server has not delivered them
-// before since.
-func (c *Consumer) take(messages []*nats.Msg, since time.Time, release func()) {
+// before since; the consumer that did was made at a time.
+func (c *Consumer) take(messages []*nats.Msg, since, made time.Time, release func()) {
 	reports := make([]*delivery, 0, len(messages))
 	for _, m := range messages {
-		d, err := c.receive(m, since)
+		d, err := c.receive(m, since, made)
 		if err != nil { // a message without a JetStream reply cannot come from a pull
 			c.log.Error("received something that is no JetStream message", "subject", m.Subject, "err", err)
 			release()
@@ -58,7 +59,7 @@ func (c *Consumer) take(messages []*nats.Msg, since time.Time, release func()) {
 	}
 }
 
-func (c *Consumer) receive(m *nats.Msg, since time.Time) (*delivery, error) {
+func (c *Consumer) receive(m *nats.Msg, since, made time.Time) (*delivery, error) {
 	meta, err := m.Metadata()
 	if err != nil {
 		return nil, err
@@ -66,7 +67,8 @@ func (c *Consumer) receive(m *nats.Msg, since time.Time) (*delivery, error) {
 	ref := stream.Ref{Stream: meta.Stream, Sequence: meta.Sequence.Stream}
 	d := &delivery{
 		Message: stream.Read(ref, m.Subject, m.Header, m.Data, meta.Timestamp),
-		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log,
+		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, older: meta.Timestamp.Before(made),
+		ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log,
 	}
 	d.forgotten = c.inflight.forgotten(ref, d.Key, d.attempt(c.cfg.Queues.MaxAttempts))
 	return d, nil
@@ -96,7 +98,7 @@ func (d *delivery) attempt(most int) int {
 }
 
 // again reports whether somebody may have had this message before.
-func (d *delivery) again() bool { return d.count > 1 || d.Identity != d.Ref }
+func (d *delivery) again() bool { return d.count > 1 || d.older || d.Identity != d.Ref }
 
 // lost reports whether the server has given the message to somebody else by now. A worker that has lost a message may
 // still commit or bury the report, but sends no NAK, no heartbeat and no hand-back: they would hit the new owner.

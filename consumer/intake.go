@@ -33,8 +33,9 @@ func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.
 	if err != nil {
 		return err
 	}
-	defer func() { // what came too late is handed back, and needs no slot for that
-		c.take(p.close(), time.Now().Add(-longestPull), func() {})
+	var made time.Time // when the queue's consumer was
+	defer func() {     // what came too late is handed back, and needs no slot for that
+		c.take(p.close(), time.Now().Add(-longestPull), made, func() {})
 	}()
 	var checked time.Time // when the consumer was last there, with the right settings; zero at first and after an error
 	failures := 0         // to find it, in a row
@@ -42,16 +43,16 @@ func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.
 	for c.admit(ctx) {
 		if time.Since(checked) > recheck {
 			found, err := c.findWorker(ctx, name, failures)
-			if !found {
+			if found.IsZero() {
 				c.slots.Release(1)
 				if failures++; err != nil {
 					return err
 				}
 				continue
 			}
-			failures, checked = 0, time.Now()
+			failures, checked, made = 0, time.Now(), found
 		}
-		if err := c.pull(p, mine, other); err != nil {
+		if err := c.pull(p, made, mine, other); err != nil {
 			c.log.Debug("a pull has failed", "queue", name, "err", err)
 			checked = time.Time{} // it may have been made anew, with other settings
 			pause(ctx, pullAgain)
@@ -68,7 +69,7 @@ func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.
 const manyWorkers = 64
 
 // pull makes one pull with the slot that the caller owns and, if the queue had something at the last look, all others that are free.
-func (c *Consumer) pull(p *puller, mine, other *atomic.Bool) error {
+func (c *Consumer) pull(p *puller, made time.Time, mine, other *atomic.Bool) error {
 	own, wait := 1, !mine.Load() && !other.Load()
 	if mine.Load() && c.cfg.Workers >= manyWorkers {
 		own += c.claim(mostPulled - own)
@@ -81,7 +82,7 @@ func (c *Consumer) pull(p *puller, mine, other *atomic.Bool) error {
 	for {
 		reports, since, more, err := p.pull(own, wait)
 		own -= len(reports)
-		c.take(reports, since, func() { c.slots.Release(1) })
+		c.take(reports, since, made, func() { c.slots.Release(1) })
 		if some = some || len(reports) > 0; own == 0 || !more {
 			mine.Store(some)
 			c.slots.Release(int64(own))
@@ -115,31 +116,31 @@ func (c *Consumer) admit(ctx context.Context) bool {
 	}
 }
 
-// findWorker looks whether the consumer of a queue is there and fits this worker. If it cannot be had for now it returns false
-// after a pause. It returns an error if the worker must not go on: the consumer has other settings by now, or the
+// findWorker looks whether the consumer of a queue is there and fits this worker, and returns when it was made. If it cannot be had for now
+// it returns zero after a pause. It returns an error if the worker must not go on: the consumer has other settings by now, or the
 // connection is closed for good.
-func (c *Consumer) findWorker(ctx context.Context, name string, failures int) (bool, error) {
+func (c *Consumer) findWorker(ctx context.Context, name string, failures int) (made time.Time, err error) {
 	ask, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	_, err := c.queues.Worker(ask, name)
+	found, err := c.queues.Worker(ask, name)
 	switch {
 	case err == nil:
 		if failures > 0 {
 			c.log.Info("pulling again", "queue", name)
 		}
-		return true, nil
+		return found.CachedInfo().Created, nil
 	case ctx.Err() != nil:
-		return false, nil
+		return time.Time{}, nil
 	case errors.Is(err, stream.ErrDrift):
-		return false, err
+		return time.Time{}, err
 	case c.js.Conn().IsClosed():
-		return false, fmt.Errorf("pull from %s: the connection is closed for good: %w", name, err)
+		return time.Time{}, fmt.Errorf("pull from %s: the connection is closed for good: %w", name, err)
 	}
 	if failures%60 == 0 { // twice a minute
 		c.log.Warn("cannot pull, trying again", "queue", name, "err", err)
 	}
 	pause(ctx, reopenAgain)
-	return false, nil
+	return time.Time{}, nil
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -86,6 +87,51 @@ func TestDeathDuringTheBurial(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A report whose commit is on its way when the process dies is recorded once: that commit arrives, or the next delivery's does.
+func TestDeathDuringTheCommit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), script{"A": {succeed, succeed}})
+	w.publish("A")
+	died := w.start(at("7a started", func(k *worker) { // the commit itself lets go of the report, as it is never answered
+		k.nc.Close()
+		runtime.Goexit()
+	}))
+	natstest.Eventually(t, "the first worker to die", died.nc.IsClosed)
+	w.start()
+	w.check(invariant.Tally{Done: 1})
+	if got, ran := w.entry("A"), w.ran("A"); got.Attempts != ran || string(got.Result) != `{"pages":12}` {
+		t.Errorf("the handler ran %d times, the ledger has %d attempts and result %s", ran, got.Attempts, got.Result)
+	}
+}
+
+// A burial that was cut short is finished although the consumer was made anew meanwhile and counts deliveries from the start.
+func TestDeathDuringTheBurialAndConsumerCreatedAnew(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{"7c letter", "7c recorded"} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, quick(), script{"A": {poison, succeed}})
+			w.publish("A")
+			died := w.start(dyingAt(step))
+			natstest.Eventually(t, "the first worker to die", died.nc.IsClosed)
+			if err := w.js.DeleteConsumer(t.Context(), stream.Reports, stream.Consumer); err != nil {
+				t.Fatal(err)
+			}
+			if err := Setup(t.Context(), w.js, w.cfg.Queues); err != nil {
+				t.Fatal(err)
+			}
+			w.start()
+			w.check(invariant.Tally{Dead: 1})
+			if got := w.ran("A"); got != 1 {
+				t.Errorf("the handler ran %d times, want 1", got)
+			}
+			if got := w.events(w.letter("A").Key, audit.Death); len(got) != 1 {
+				t.Errorf("the trail has deaths %+v, want one", got)
+			}
+		})
 	}
 }
 
