@@ -11,14 +11,17 @@ import (
 
 	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/internal/jsapi"
+	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
 )
 
 const (
 	// interestCheck is how long a replicated stream may keep a message that was acked (server v2.15.3: 2.5 minutes).
 	interestCheck = 160 * time.Second
-	// sweptAtOnce bounds what one round of the sweep looks at in each queue, and how many letters it compares.
+	// sweptAtOnce bounds what one round of the sweep looks at in each queue.
 	sweptAtOnce = 1000
+	// comparedPerRound is how many letters one round compares with the ledger, comparedAtOnce how many together.
+	comparedPerRound, comparedAtOnce = 10_000, 200
 )
 
 // sweep is the second net: every Config.Sweep it looks for messages that the server will never deliver
@@ -243,26 +246,67 @@ func (c *Consumer) buryOrphan(ctx context.Context, m stream.Message) error {
 // closeLanded closes letters, from a sequence on, whose report has landed by another way, and returns where to go on. A
 // bounded number per round: what it does not reach is dead and done at once, and counts as done.
 func (c *Consumer) closeLanded(ctx context.Context, from uint64) (next uint64, err error) {
-	for range sweptAtOnce / 10 {
-		l, err := c.letters.After(ctx, from)
-		if errors.Is(err, dlq.ErrNotFound) {
-			c.due.forget()
-			return 1, nil
-		}
+	letters := make([]dlq.Letter, 0, comparedAtOnce)
+	seen := 0
+	for l, err := range c.letters.List(ctx, dlq.Filter{From: from}) {
 		if err != nil {
 			return from, err
 		}
-		closed, err := c.letters.Close(ctx, l, dlq.By{Actor: c.cfg.Worker, Reason: landed})
-		switch {
-		case hopeless(err): // of this one; the others are not concerned
-			c.log.Error("ALARM: what is stored about a dead report cannot be read or trusted; its letter is left alone", "key", l.Key.Short(), "err", err)
-		case err != nil:
+		if letters = append(letters, l); len(letters) < comparedAtOnce {
+			continue
+		}
+		if err := c.closeOf(ctx, letters); err != nil {
 			return from, err
+		}
+		if seen += len(letters); seen >= comparedPerRound {
+			return l.Sequence + 1, nil
+		}
+		letters = letters[:0]
+	}
+	if err := c.closeOf(ctx, letters); err != nil {
+		return from, err
+	}
+	c.due.forget()
+	return 1, nil
+}
+
+// closeOf closes those of some letters whose report has landed. The ledger is asked for all at once, and any replica may answer: what
+// it knows is looked at again, through the leader, and what it does not know yet comes with a later round.
+func (c *Consumer) closeOf(ctx context.Context, letters []dlq.Letter) error {
+	refs := make([]report.Ref, len(letters))
+	for i, l := range letters {
+		refs[i] = report.Ref{Site: l.Site, Key: l.Key}
+	}
+	answers, err := c.ledger.Answers(ctx, refs)
+	if err != nil {
+		return err
+	}
+	for _, l := range letters {
+		closed := false
+		if _, found := answers[l.Key]; found {
+			closed, err = c.close(ctx, l.Sequence)
+			switch {
+			case hopeless(err): // of this one; the others are not concerned
+				c.log.Error("ALARM: what is stored about a dead report cannot be read or trusted; its letter is left alone", "key", l.Key.Short(), "err", err)
+			case err != nil:
+				return err
+			}
 		}
 		if !closed {
 			c.due.warn(c, l, time.Now())
 		}
-		from = l.Sequence + 1
 	}
-	return from, nil
+	return nil
+}
+
+// close closes a letter if its report has landed, and reports whether it is gone.
+func (c *Consumer) close(ctx context.Context, letter uint64) (gone bool, err error) {
+	l, err := c.letters.At(ctx, letter)
+	if errors.Is(err, dlq.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return c.letters.Close(ctx, l, dlq.By{Actor: c.cfg.Worker, Reason: landed})
 }

@@ -25,6 +25,7 @@ type Filter struct {
 	Replays     int            // replayed at least so often
 	Match       *regexp.Regexp // in the reason
 	Quarantined bool           // only those that [Queue.Quarantined] says
+	From        uint64         // sequence, at least
 }
 
 func (f Filter) selects(l Letter) bool {
@@ -55,7 +56,7 @@ func (q *Queue) scan(ctx context.Context, f Filter, headersOnly bool) iter.Seq2[
 		if f.Site != "" {
 			site = report.NewToken(f.Site)
 		}
-		for m, err := range jsapi.Scan(ctx, q.js, Stream, subject(site, "*"), headersOnly) {
+		for m, err := range jsapi.ScanFrom(ctx, q.js, Stream, subject(site, "*"), max(1, f.From), headersOnly) {
 			if err != nil {
 				yield(Letter{}, fmt.Errorf("dead-letter queue: %w", err))
 				return

@@ -19,20 +19,25 @@ const idle = time.Second
 //
 // A work queue cannot be scanned: it has a consumer already.
 func Scan(ctx context.Context, js jetstream.JetStream, stream, subject string, headersOnly bool) iter.Seq2[*jetstream.RawStreamMsg, error] {
+	return ScanFrom(ctx, js, stream, subject, 1, headersOnly)
+}
+
+// ScanFrom is [Scan] from a sequence on.
+func ScanFrom(ctx context.Context, js jetstream.JetStream, stream, subject string, first uint64, headersOnly bool) iter.Seq2[*jetstream.RawStreamMsg, error] {
 	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
-		if err := scan(ctx, js, stream, subject, headersOnly, yield); err != nil {
+		if err := scan(ctx, js, stream, subject, first, headersOnly, yield); err != nil {
 			yield(nil, fmt.Errorf("read %s: %w", stream, err))
 		}
 	}
 }
 
-func scan(ctx context.Context, js jetstream.JetStream, stream, subject string, headersOnly bool, yield func(*jetstream.RawStreamMsg, error) bool) error {
+func scan(ctx context.Context, js jetstream.JetStream, stream, subject string, first uint64, headersOnly bool, yield func(*jetstream.RawStreamMsg, error) bool) error {
 	s, err := js.Stream(ctx, stream)
 	if err != nil {
 		return err
 	}
 	end := s.CachedInfo().State.LastSeq
-	for first := uint64(1); first <= end; {
+	for first <= end {
 		cfg := jetstream.OrderedConsumerConfig{
 			FilterSubjects: []string{subject}, HeadersOnly: headersOnly, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first,
 			MaxResetAttempts: 1, // else the client library tries for ever, and does not look at the context (nats.go v1.55.0)
