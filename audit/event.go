@@ -63,6 +63,11 @@ func (e Event) attempt() bool {
 	return e.Kind == AttemptFailed || e.Kind == Parked || e.Kind == Suspect
 }
 
+// Fails reports whether the event says that a delivery of a message ended with a failed attempt.
+func (e Event) Fails(stream string, sequence, delivery uint64) bool {
+	return (e.Kind == AttemptFailed || e.Kind == Parked) && e.Stream == stream && e.Sequence == sequence && e.Delivery == delivery
+}
+
 // ID names the fact that the event records; it is its Nats-Msg-Id.
 func (e Event) ID() string {
 	switch e.Kind {

@@ -84,7 +84,7 @@ func (t *Trail) Failed(ctx context.Context, site report.Token, key report.Key, s
 		if err != nil {
 			return false, err
 		}
-		if (e.Kind == AttemptFailed || e.Kind == Parked) && e.Stream == stream && e.Sequence == sequence && e.Delivery == delivery {
+		if e.Fails(stream, sequence, delivery) {
 			return true, nil
 		}
 	}
