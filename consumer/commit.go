@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/guyline/guyline/keyvalue"
+	"github.com/guyline/guyline/report"
 )
 
 // commit is row 7a: it writes the result by compare-and-set on the revision that row 3 read. It does not wait: committed goes on when the
@@ -15,7 +16,7 @@ func (c *Consumer) commit(d *delivery, n int, result []byte, revision uint64) {
 		State: keyvalue.Done, SiteID: d.Event.SiteID, SourceURI: d.Event.SourceURI, Result: result, Attempts: n,
 		Worker: c.cfg.Worker, Commit: d.commitID(), Time: time.Now().UTC(), Revision: revision,
 	}
-	c.ledger.StartCommit(ours, func(_ uint64, err error) {
+	c.ledger.StartCommit(report.Ref{Site: d.Site, Key: d.Key}, ours, func(_ uint64, err error) {
 		if err == nil {
 			c.finish(d, c.committed(d, n, ours, nil))
 			return

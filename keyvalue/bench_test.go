@@ -29,7 +29,8 @@ func BenchmarkCommit(b *testing.B) {
 				for b.Loop() {
 					atOnce <- struct{}{}
 					open.Add(1)
-					l.StartCommit(entry("TWR-8842", fmt.Sprint(n.Add(1), ".pdf")), func(_ uint64, err error) {
+					e := entry("TWR-8842", fmt.Sprint(n.Add(1), ".pdf"))
+					l.StartCommit(report.Ref{Site: report.NewToken(e.SiteID), Key: e.Key()}, e, func(_ uint64, err error) {
 						if err != nil {
 							b.Error(err)
 						}
@@ -54,7 +55,7 @@ func BenchmarkLookup(b *testing.B) {
 		e := entry("TWR-8842", fmt.Sprint(i, ".pdf"))
 		refs[i] = report.Ref{Site: report.NewToken(e.SiteID), Key: e.Key()}
 		open.Add(1)
-		l.StartCommit(e, func(_ uint64, err error) {
+		l.StartCommit(report.Ref{Site: report.NewToken(e.SiteID), Key: e.Key()}, e, func(_ uint64, err error) {
 			if err != nil {
 				b.Error(err)
 			}

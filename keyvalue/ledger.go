@@ -132,7 +132,7 @@ func (l *Ledger) Commit(ctx context.Context, e Entry) (revision uint64, err erro
 		return 0, fmt.Errorf("ledger: commit %s: %w", e.Key().Short(), err)
 	}
 	told := make(chan answer, 1)
-	l.StartCommit(e, func(revision uint64, err error) { told <- answer{revision, err} })
+	l.StartCommit(report.Ref{Site: report.NewToken(e.SiteID), Key: e.Key()}, e, func(revision uint64, err error) { told <- answer{revision, err} })
 	select {
 	case a := <-told:
 		return a.revision, a.err
@@ -141,14 +141,13 @@ func (l *Ledger) Commit(ctx context.Context, e Entry) (revision uint64, err erro
 	}
 }
 
-// StartCommit is [Ledger.Commit] for a caller who does not wait: done is called once with what that would return, which takes
+// StartCommit is [Ledger.Commit] for a caller who does not wait and knows site and key of the entry already: done is called once with what that would return, which takes
 // [jsapi.Timeout] at most, or a few times that with [Ledger.Group]. It must not block: the answers to other commits wait behind it.
-func (l *Ledger) StartCommit(e Entry, done func(revision uint64, err error)) {
+func (l *Ledger) StartCommit(ref report.Ref, e Entry, done func(revision uint64, err error)) {
 	e.Replaces = e.Revision
-	key := e.Key()
 	told := func(revision uint64, err error) {
 		if err != nil && !errors.Is(err, ErrConflict) {
-			err = fmt.Errorf("ledger: commit %s: %w", key.Short(), err)
+			err = fmt.Errorf("ledger: commit %s: %w", ref.Key.Short(), err)
 		}
 		done(revision, err)
 	}
@@ -157,7 +156,7 @@ func (l *Ledger) StartCommit(e Entry, done func(revision uint64, err error)) {
 	if err == nil {
 		w, err = l.writes()
 	}
-	subject := ledgerSubject(report.NewToken(e.SiteID), key)
+	subject := ledgerSubject(ref.Site, ref.Key)
 	switch {
 	case err != nil:
 		told(0, err)

@@ -70,8 +70,15 @@ func (w *writes) send(ctx context.Context, m *nats.Msg) (uint64, error) {
 	}
 }
 
+// expectingNone is the header of nearly every write. It is only read.
+var expectingNone = expecting(0)
+
 func compareAndSet(subject string, value []byte, revision uint64) *nats.Msg {
-	return &nats.Msg{Subject: subject, Header: expecting(revision), Data: value}
+	h := expectingNone
+	if revision > 0 {
+		h = expecting(revision)
+	}
+	return &nats.Msg{Subject: subject, Header: h, Data: value}
 }
 
 // expecting is the header of a compare-and-set.
