@@ -17,7 +17,8 @@ import (
 
 // An embedded server dies with its worker and may forget the deliveries of its last moments (server v2.15.3: about 20 ms). So a report
 // that kills both could be tried for ever. The in-flight file names the attempts that are running; it is written in place, into
-// the page cache, which survives the process. What the file still names at the next start has been spent.
+// the page cache, which survives the process. What the file still names at the next start has been spent. The record of an attempt that has
+// ended stays until another takes its place: its report is gone by then, or the attempt was spent all the same.
 
 // inflightRecord is the size of a record: key, queue, sequence, attempt and a checksum.
 const inflightRecord = 32 + 1 + 8 + 4 + 4
@@ -73,10 +74,15 @@ func openInflight(ctx context.Context, path string, queues *stream.Queues) (*inf
 			}
 			ok = err == nil && m.Key == r.key
 		}
-		if ok {
-			f.spent[r] = &spent{at, true, attempt, -1}
-		} else {
+		last := f.spent[r]
+		switch {
+		case !ok:
 			f.free = append(f.free, at)
+		case last == nil:
+			f.spent[r] = &spent{at, true, attempt, -1}
+		default: // of two attempts the later one counts
+			f.free = append(f.free, at)
+			last.attempt = max(last.attempt, attempt)
 		}
 	}
 	return f, nil
@@ -93,9 +99,6 @@ func (f *inflight) begin(d *delivery, attempt int) (end func()) {
 		d.log().Warn("attempt not noted in the in-flight file", "err", err)
 	}
 	return func() {
-		if _, err := f.file.WriteAt(make([]byte, inflightRecord), at*inflightRecord); err != nil {
-			d.log().Warn("in-flight file not cleared; the attempt counts twice if the server forgets it", "err", err)
-		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.free = append(f.free, at)
@@ -136,10 +139,17 @@ func (f *inflight) forgotten(ref stream.Ref, key report.Key, counted int) int {
 	return s.lag
 }
 
+// close forgets what has ended, as the server knows of it, unless an attempt still runs.
 func (f *inflight) close() {
-	if f.file != nil {
-		_ = f.file.Close()
+	if f.file == nil {
+		return
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if int64(len(f.free)) == f.slots {
+		_ = f.file.Truncate(0)
+	}
+	_ = f.file.Close()
 }
 
 func formatInflight(r inflightReport, attempt int) []byte {

@@ -11,7 +11,7 @@ import (
 	"github.com/guyline/guyline/stream"
 )
 
-// left writes an in-flight file as a process leaves it that died in some attempts.
+// left writes an in-flight file as a process leaves it that died in the last of some attempts.
 func (w *world) left(t *testing.T, died map[string]int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "inflight")
@@ -25,9 +25,11 @@ func (w *world) left(t *testing.T, died map[string]int) string {
 			break
 		}
 		seq = m.Ref.Sequence
-		end := f.begin(&delivery{Message: m}, max(died[m.Event.SiteID], 1))
-		if died[m.Event.SiteID] == 0 {
-			end()
+		for n := range died[m.Event.SiteID] {
+			end := f.begin(&delivery{Message: m}, n+1)
+			if n+1 < died[m.Event.SiteID] {
+				end()
+			}
 		}
 	}
 	f.close()
@@ -99,6 +101,11 @@ func TestInflightFile(t *testing.T) {
 	}
 	if info, err := f.file.Stat(); err != nil || info.Size() > 5*inflightRecord {
 		t.Errorf("the file has %d bytes, %v", info.Size(), err)
+	}
+	f.begin(d, 3)
+	f.begin(d, 2)
+	if both, err := openInflight(t.Context(), path, w.queues()); err != nil || len(both.spent) != 1 || both.forgotten(a.Ref, a.Key, 1) != 3 {
+		t.Errorf("of two attempts the file says %v, %v", both.spent, err)
 	}
 	if err := w.queues().Delete(t.Context(), a.Ref); err != nil {
 		t.Fatal(err)
