@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/guyline/guyline/internal/invariant"
 	"github.com/guyline/guyline/report"
@@ -30,8 +29,6 @@ func bare(t testing.TB, h Handler) (*Consumer, *delivery) {
 	t.Cleanup(own.close)
 	return c, &delivery{logger: c.log, handlers: own}
 }
-
-func newSlots(n int) *semaphore.Weighted { return semaphore.NewWeighted(int64(n)) }
 
 // What a handler does, and as which kind of error that counts.
 func TestAttempt(t *testing.T) {

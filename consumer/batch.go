@@ -19,24 +19,68 @@ type batch struct {
 	working int // goroutines
 }
 
-// start works reports in hand that have arrived together. One that was delivered before has its own goroutine at once: it waits for the
-// server more than once (rows 3b and 4b).
+// arrivals are reports in hand that wait to be looked up.
+type arrivals struct {
+	mu      sync.Mutex
+	waiting []*delivery
+	looking int // look-ups on their way
+}
+
+// mostLooking bounds the look-ups on their way. What arrives meanwhile is looked up together: reports that come one by one, as those do
+// whose retry is due, would cost the server as many requests as reports.
+const mostLooking = 2
+
+// start works reports in hand that have arrived together.
 func (c *Consumer) start(reports []*delivery) {
-	c.inWork.Go(func() {
+	a := &c.arrivals
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waiting = append(a.waiting, reports...)
+	if a.looking < mostLooking {
+		a.looking++
+		c.inWork.Go(c.lookUp)
+	}
+}
+
+// lookUp looks up what waits, and starts to work it, until nothing waits.
+func (c *Consumer) lookUp() {
+	for reports := c.arrivals.next(); len(reports) > 0; reports = c.arrivals.next() {
 		c.lookAhead(reports)
-		b := &batch{working: 1}
-		for _, d := range reports {
-			if d.again() && len(reports) > 1 {
-				c.inWork.Go(func() { c.run(&batch{waiting: []*delivery{d}}) })
-			} else {
-				b.waiting = append(b.waiting, d)
-			}
+		c.inWork.Go(func() { c.begin(reports) })
+	}
+}
+
+// next takes what waits, as much as a pull may bring. If that is nothing, the look-up ends.
+func (a *arrivals) next() (reports []*delivery) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := min(len(a.waiting), mostPulled)
+	reports, a.waiting = a.waiting[:n:n], a.waiting[n:]
+	switch {
+	case n == 0:
+		a.looking--
+		fallthrough
+	case len(a.waiting) == 0:
+		a.waiting = nil // the next report begins another
+	}
+	return reports
+}
+
+// begin works reports that were looked up together. One that was delivered before has its own goroutine at once, unless all that it
+// would ask of the server is known already (rows 3b and 4b).
+func (c *Consumer) begin(reports []*delivery) {
+	b := &batch{working: 1}
+	for _, d := range reports {
+		if d.again() && !(d.ahead.unburied && d.ahead.failed) && len(reports) > 1 {
+			c.inWork.Go(func() { c.run(&batch{waiting: []*delivery{d}}) })
+		} else {
+			b.waiting = append(b.waiting, d)
 		}
-		if len(b.waiting) > 1 {
-			time.AfterFunc(hurry, func() { c.help(b) })
-		}
-		c.run(b)
-	})
+	}
+	if len(b.waiting) > 1 {
+		time.AfterFunc(hurry, func() { c.help(b) })
+	}
+	c.run(b)
 }
 
 // run works what waits, one report after the other.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"github.com/guyline/guyline/audit"
@@ -64,15 +63,15 @@ type Consumer struct {
 	letters *dlq.Queue
 	turns   *keyvalue.Turns
 
-	slots  *semaphore.Weighted
-	inWork sync.WaitGroup // one per report in hand, and one per goroutine that works reports
-	hand   hand
-	gate   gate
-	stuck  atomic.Int64 // handlers that outlived their time-out
-	due    dueWarnings
+	slots    *slots
+	inWork   sync.WaitGroup // one per report in hand, and one per goroutine that works reports
+	hand     hand
+	arrivals arrivals
+	gate     gate
+	stuck    atomic.Int64 // handlers that outlived their time-out
+	due      dueWarnings
 
 	down     outages
-	alone    atomic.Bool // a suspect report is tried alone, or waits for that
 	inflight *inflight
 
 	upstreams upstreams
@@ -125,7 +124,7 @@ func Open(ctx context.Context, js jetstream.JetStream, h Handler, cfg Config, lo
 		cfg: cfg, handler: h, log: log, js: js,
 		queues: queues, ledger: ledger, sites: sites, trail: trail, letters: dlq.New(js, queues, ledger, trail, cfg.ReplayMax),
 		turns: turns, pace: rate.NewLimiter(rate.Limit(cfg.ReplayRate), 1),
-		slots: semaphore.NewWeighted(int64(cfg.Workers)),
+		slots: newSlots(cfg.Workers),
 	}
 	if c.inflight, err = openInflight(ctx, cfg.InFlight, queues); err != nil {
 		return nil, err
@@ -188,6 +187,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	sweeps.Wait()
 	endBeats()
 	beats.Wait()
+	c.slots.widen(c.slots.most)
 	c.flush()
 	c.inflight.close()
 	return cmp.Or(failed[0], failed[1], stuck)

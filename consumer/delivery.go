@@ -81,6 +81,9 @@ func (c *Consumer) finish(d *delivery, o Outcome) {
 	}
 	defer c.inWork.Done()
 	defer d.release()
+	if o.Kind != HandedBack && o.Kind != LeftAlone && !d.Carried.Suspect { // what was lost with this one comes next
+		c.slots.widen(1)
+	}
 	c.note(d, o)
 	c.observe(o)
 	c.hand.remove(d)
@@ -165,6 +168,7 @@ func (c *Consumer) beat(ctx context.Context) {
 		err := c.js.Conn().FlushWithContext(answer)
 		cancel()
 		if err != nil {
+			c.slots.narrow()
 			continue // what is in hand counts as lost AckWait after its last heartbeat that arrived
 		}
 		for _, d := range sent {

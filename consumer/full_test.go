@@ -52,10 +52,10 @@ func (w *world) awaitPause(k *worker) {
 // pullsNothing reports whether every slot that has no report in hand is free: a pull owns one, also while it is on its way.
 func (k *worker) pullsNothing() bool {
 	free := int64(k.cfg.Workers - len(k.hand.all()))
-	if !k.slots.TryAcquire(free) {
+	if !k.slots.free.TryAcquire(free) {
 		return false
 	}
-	k.slots.Release(free)
+	k.slots.free.Release(free)
 	return true
 }
 

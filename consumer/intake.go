@@ -26,7 +26,7 @@ const (
 // must not go on.
 //
 // A pull asks for no more reports than it owns slots, which the reports take over. A queue that was not empty at the last look is asked
-// without waiting, with many workers for as many as there are free slots. An empty one is asked for one only, as what is kept for it is kept from the other,
+// without waiting, for as many as there are free slots. An empty one is asked for one only, as what is kept for it is kept from the other,
 // and to wait for it, unless the other is busy and that slot may be the last one.
 func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.Bool) error {
 	p, err := c.newPuller(name)
@@ -44,7 +44,7 @@ func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.
 		if time.Since(checked) > recheck {
 			found, err := c.findWorker(ctx, name, failures)
 			if found.IsZero() {
-				c.slots.Release(1)
+				c.slots.release(1)
 				if failures++; err != nil {
 					return err
 				}
@@ -54,6 +54,7 @@ func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.
 		}
 		if err := c.pull(p, made, mine, other); err != nil {
 			c.log.Debug("a pull has failed", "queue", name, "err", err)
+			c.slots.narrow()      // what it would have brought may be lost
 			checked = time.Time{} // it may have been made anew, with other settings
 			pause(ctx, pullAgain)
 		}
@@ -64,55 +65,39 @@ func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.
 	return nil
 }
 
-// manyWorkers is from how many workers on a pull asks for more than one report. What a pull brings is charged an attempt if its worker dies, or
-// its connection: with few workers, which is to say with handlers that take their time, there is nothing to gain for that.
-const manyWorkers = 64
-
 // pull makes one pull with the slot that the caller owns and, if the queue had something at the last look, all others that are free.
 func (c *Consumer) pull(p *puller, made time.Time, mine, other *atomic.Bool) error {
 	own, wait := 1, !mine.Load() && !other.Load()
-	if mine.Load() && c.cfg.Workers >= manyWorkers {
-		own += c.claim(mostPulled - own)
-		if own < min(mostPulled, c.cfg.Workers)/4 { // light reports: more slots come free at once, and a pull and its look-ups cost the same for many
+	if mine.Load() {
+		own += int(c.slots.claim(int64(mostPulled - own)))
+		if own < min(mostPulled, c.cfg.Workers)/4 { // light reports: more slots come free at once, and a pull costs the same for many
 			pause(c.stopping, hurry)
-			own += c.claim(mostPulled - own)
+			own += int(c.slots.claim(int64(mostPulled - own)))
 		}
 	}
 	some := false
 	for {
 		reports, since, more, err := p.pull(own, wait)
 		own -= len(reports)
-		c.take(reports, since, made, func() { c.slots.Release(1) })
+		c.take(reports, since, made, func() { c.slots.release(1) })
 		if some = some || len(reports) > 0; own == 0 || !more {
 			mine.Store(some)
-			c.slots.Release(int64(own))
+			c.slots.release(int64(own))
 			return err
 		}
 	}
 }
 
-// claim acquires up to most of the slots that are free now.
-func (c *Consumer) claim(most int) (got int) {
-	for n := most; n > 0; {
-		if n = min(n, most-got); n > 0 && c.slots.TryAcquire(int64(n)) {
-			got += n
-		} else {
-			n /= 2
-		}
-	}
-	return got
-}
-
 // admit waits until intake is not paused and a slot is free, which the caller then owns. It returns false when ctx ends.
 func (c *Consumer) admit(ctx context.Context) bool {
 	for {
-		if c.gate.wait(ctx) != nil || c.slots.Acquire(ctx, 1) != nil {
+		if c.gate.wait(ctx) != nil || c.slots.acquire(ctx) != nil {
 			return false
 		}
 		if ctx.Err() == nil && !c.gate.isShut() {
 			return true
 		}
-		c.slots.Release(1)
+		c.slots.release(1)
 	}
 }
 

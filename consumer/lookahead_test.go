@@ -9,6 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/internal/invariant"
 	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/report"
@@ -103,6 +105,61 @@ func TestLookAhead(t *testing.T) {
 	k.lookAhead(again)
 	if again[0].ahead.looked || again[0].ahead.known {
 		t.Errorf("on a closed connection: %+v", again[0].ahead)
+	}
+}
+
+// Of reports that were delivered before, the letters and the newest events are asked for together. What they do not say the rows ask for.
+func TestLookAheadOfRedeliveries(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), script{})
+	asked := map[string]*atomic.Int64{}
+	for _, stream := range []string{dlq.Stream, audit.Stream} {
+		n := new(atomic.Int64)
+		asked[stream] = n
+		if _, err := w.js.Conn().Subscribe("$JS.API.DIRECT.GET."+stream, func(*nats.Msg) { n.Add(1) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := w.open()
+	k.stopping = t.Context()
+	sites := []string{"FAILED", "OTHER", "SILENT", "DEAD", "NEW"}
+	batch := w.inHand(k, sites...)
+	for i, d := range batch {
+		d.Ref = stream.Ref{Stream: stream.Reports, Sequence: uint64(i + 1)}
+		d.Identity, d.count = d.Ref, 2
+	}
+	batch[4].count = 1
+	failed := func(d *delivery, delivery uint64) {
+		e := audit.Event{
+			Time: time.Now(), Kind: audit.AttemptFailed, Key: d.Key, SiteID: d.Event.SiteID, Stream: d.Ref.Stream, Sequence: d.Ref.Sequence, Delivery: delivery,
+		}
+		if err := k.trail.Append(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	failed(batch[0], 1)
+	failed(batch[1], 0) // of another delivery
+	failed(batch[3], 1)
+	w.putLetter(batch[3].Message, report.ClassPoison, "not a PDF")
+	k.lookAhead(batch)
+	if err := w.js.Conn().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for name, n := range asked {
+		if n.Load() != 1 {
+			t.Errorf("%s was asked %d times, want once", name, n.Load())
+		}
+	}
+	for i, want := range []struct{ unburied, failed bool }{{true, true}, {true, false}, {true, false}, {false, true}, {false, false}} {
+		if a := batch[i].ahead; a.unburied != want.unburied || a.failed != want.failed {
+			t.Errorf("%s: %+v, want %+v", sites[i], a, want)
+		}
+	}
+	if suspect, err := k.isSuspect(batch[0]); suspect || err != nil {
+		t.Errorf("the report that failed is a suspect: %t, %v", suspect, err)
+	}
+	if suspect, err := k.isSuspect(batch[2]); !suspect || err != nil {
+		t.Errorf("the report of which nothing is known is a suspect: %t, %v", suspect, err)
 	}
 }
 

@@ -1,6 +1,8 @@
 package consumer
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -31,18 +33,23 @@ const (
 	mostBytes = 4 << 20
 )
 
-// puller asks one queue for reports, over one subscription for as long as it lives. It is used by one goroutine.
+// errReconnected says that the connection has been lost since the last pull, with all that was on its way.
+var errReconnected = errors.New("the connection was lost")
+
+// puller asks one queue for reports, over one subscription. It is used by one goroutine.
 //
 // The pulls of nats.go's jetstream package (v1.55.0) are not used, for two reasons. They stop listening when an
 // answer is late, and what the server delivers then is lost until AckWait and costs an attempt; here no pull is sent while
-// another may still be answered, and a late report is taken by the next pull. And they read an empty body with a Status
+// another may still be answered, and a late report is taken by the next pull. Pulls after one that was given up have another subscription,
+// so that a report tells which of them has brought it, and how long ago the server may have delivered it. And they read an empty body with a Status
 // header as a word of the server, although only the lack of a reply subject tells that; any publisher can send one.
 type puller struct {
 	nc         *nats.Conn
 	sub        *nats.Subscription
-	answers    chan *nats.Msg // not NextMsg, which makes an error of a report with an empty body and the Status 503
-	inbox      string         // pulls are answered on inbox.<number>; reports come under their own subject
-	next       string         // subject of the pull request
+	retired    []*nats.Subscription // of pulls that were given up, oldest first
+	answers    chan *nats.Msg       // not NextMsg, which makes an error of a report with an empty body and the Status 503
+	inbox      string               // pulls are answered on inbox.<number>; reports come under their own subject
+	next       string               // subject of the pull request
 	longest    time.Duration
 	bytes      int                  // that a pull of several stops before
 	number     uint64               // of the last pull
@@ -51,22 +58,44 @@ type puller struct {
 }
 
 type openPull struct {
+	sub  *nats.Subscription
 	sent time.Time
 	left int // reports that it may still bring
 }
 
+// mostRetired bounds the subscriptions of pulls that were given up: an outage may be long.
+const mostRetired = 8
+
 func (c *Consumer) newPuller(queue string) (*puller, error) {
 	nc := c.js.Conn()
-	inbox := nc.NewInbox()
-	answers := make(chan *nats.Msg, 4*mostPulled) // one pull at a time, and what earlier ones may still bring
-	sub, err := nc.ChanSubscribe(inbox+".*", answers)
-	if err != nil {
+	p := &puller{
+		nc:      nc,
+		answers: make(chan *nats.Msg, 4*mostPulled), // one pull at a time, and what earlier ones may still bring
+		next:    jsapi.Prefix(c.js) + "CONSUMER.MSG.NEXT." + queue + "." + stream.Consumer,
+		longest: min(longestPull, c.cfg.Queues.AckWait/4), bytes: mostBytes, open: map[string]*openPull{}, reconnects: nc.Stats().Reconnects,
+	}
+	if err := p.listen(); err != nil {
 		return nil, fmt.Errorf("pull from %s: %w", queue, err)
 	}
-	return &puller{
-		nc: nc, sub: sub, answers: answers, inbox: inbox, next: jsapi.Prefix(c.js) + "CONSUMER.MSG.NEXT." + queue + "." + stream.Consumer,
-		longest: min(longestPull, c.cfg.Queues.AckWait/4), bytes: mostBytes, open: map[string]*openPull{},
-	}, nil
+	return p, nil
+}
+
+// listen has further pulls answered over another subscription.
+func (p *puller) listen() error {
+	inbox := p.nc.NewInbox()
+	sub, err := p.nc.ChanSubscribe(inbox+".*", p.answers)
+	if err != nil {
+		return err
+	}
+	if p.sub != nil {
+		p.retired = append(p.retired, p.sub)
+	}
+	if len(p.retired) > mostRetired {
+		_ = p.retired[0].Unsubscribe()
+		p.retired = p.retired[1:]
+	}
+	p.sub, p.inbox = sub, inbox
+	return nil
 }
 
 // pull returns up to most reports, none if the queue has none for now, and a time before which the server has not delivered them. It does
@@ -74,7 +103,9 @@ func (c *Consumer) newPuller(queue string) (*puller, error) {
 // waits for a first one. An error says that the server refused or did not answer. A pull is not cut by a stop: a report on its way would
 // be lost.
 func (p *puller) pull(most int, wait bool) (reports []*nats.Msg, since time.Time, more bool, err error) {
-	p.forget()
+	if p.forget() {
+		return nil, since, false, errReconnected
+	}
 	m := p.arrived()
 	if m == nil && len(p.open) == 0 {
 		if err := p.ask(most, wait); err != nil {
@@ -85,14 +116,14 @@ func (p *puller) pull(most int, wait bool) (reports []*nats.Msg, since time.Time
 		m = p.receive(p.longest + overdue)
 	}
 	if m == nil {
-		return nil, since, false, nats.ErrTimeout
+		return nil, since, false, cmp.Or(p.listen(), nats.ErrTimeout)
 	}
 	for since = time.Now(); m != nil; m = p.arrived() {
 		if !delivered(m) {
 			err = p.end(m)
 			break
 		}
-		if sent := p.brought(); sent.Before(since) {
+		if sent := p.brought(m); sent.Before(since) {
 			since = sent
 		}
 		if reports = append(reports, m); len(reports) == most {
@@ -112,16 +143,22 @@ func (p *puller) ask(most int, wait bool) error {
 	}
 	p.number++
 	number := strconv.FormatUint(p.number, 10)
-	p.open[number] = &openPull{time.Now(), most}
+	p.open[number] = &openPull{p.sub, time.Now(), most}
 	return p.nc.PublishRequest(p.next, p.inbox+"."+number, []byte(ask+"}"))
 }
 
-// end closes the pull that a word of the server ends, and returns an error if the word is one.
+// end closes the pull that a word of the server ends, and returns an error if the word is one. The word may overtake reports that the pull
+// has brought: those of a replicated stream are sent when the replicas know of it (server v2.15.3). It says how many will not come, and until
+// the others have, the pull stays open.
 func (p *puller) end(m *nats.Msg) error {
-	delete(p.open, numberOf(m))
+	pull := p.open[numberOf(m)]
+	missing, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages"))
+	if pull.left -= missing; err != nil || pull.left <= 0 {
+		delete(p.open, numberOf(m))
+	}
 	switch status, why := m.Header.Get("Status"), m.Header.Get("Description"); {
 	case status == "404", status == "408", // no messages, or no more; request timeout
-		status == "409" && why == "Message Size Exceeds MaxBytes": // the next report is for the next pull
+		status == "409" && (why == "Message Size Exceeds MaxBytes" || why == "Batch Completed"): // the next report is for the next pull
 		return nil
 	case status == "503":
 		return nats.ErrNoResponders
@@ -130,12 +167,12 @@ func (p *puller) end(m *nats.Msg) error {
 	}
 }
 
-// brought counts a report against the oldest open pull and returns when that was sent. A report that no open pull can have brought
-// comes from one that was forgotten.
-func (p *puller) brought() time.Time {
+// brought counts a report against the open pull that has brought it and returns when that was sent. A report that no open pull can have
+// brought comes from one that was forgotten.
+func (p *puller) brought(m *nats.Msg) time.Time {
 	number, oldest := "", &openPull{sent: time.Now().Add(-p.longest - 2*overdue)}
 	for n, pull := range p.open {
-		if number == "" || pull.sent.Before(oldest.sent) {
+		if pull.sub == m.Sub && (number == "" || pull.sent.Before(oldest.sent)) {
 			number, oldest = n, pull
 		}
 	}
@@ -145,10 +182,10 @@ func (p *puller) brought() time.Time {
 	return oldest.sent
 }
 
-// forget closes the pulls that will not be answered any more.
-func (p *puller) forget() {
+// forget closes the pulls that will not be answered any more. It reports whether the connection is another one than before.
+func (p *puller) forget() (reconnected bool) {
 	if n := p.nc.Stats().Reconnects; n != p.reconnects { // the server has forgotten them with the old connection
-		p.reconnects = n
+		reconnected, p.reconnects = true, n
 		clear(p.open)
 	}
 	for n, pull := range p.open {
@@ -156,6 +193,7 @@ func (p *puller) forget() {
 			delete(p.open, n)
 		}
 	}
+	return reconnected
 }
 
 // receive takes what arrives within a time, or returns nil.
@@ -206,7 +244,9 @@ func (p *puller) close() (left []*nats.Msg) {
 			left = append(left, m)
 		}
 	}
-	_ = p.sub.Unsubscribe()
+	for _, sub := range append(p.retired, p.sub) {
+		_ = sub.Unsubscribe()
+	}
 	return left
 }
 

@@ -59,7 +59,7 @@ func (c slowConn) Read(p []byte) (int, error) {
 func TestPullIsLate(t *testing.T) {
 	t.Parallel()
 	cfg := quick()
-	cfg.Workers = manyWorkers
+	cfg.Workers = 64
 	cfg.Queues.AckWait = time.Minute
 	w := newWorld(t, cfg, script{})
 	const reports = 200
@@ -80,11 +80,9 @@ func TestPullIsLate(t *testing.T) {
 	w.run(k)
 	awaitClosed(t, "a pull of many", way.asks)
 	natstest.Eventually(t, "the pull to be given up", func() bool { // but for those with which the queues are asked again
-		given := k.slots.TryAcquire(int64(cfg.Workers - 2))
-		if given {
-			k.slots.Release(int64(cfg.Workers - 2))
-		}
-		return given
+		k.slots.mu.Lock()
+		defer k.slots.mu.Unlock()
+		return k.slots.kept >= k.slots.most-2
 	})
 	way.goOn()
 	w.check(invariant.Tally{Done: reports})
@@ -194,6 +192,110 @@ func TestPullsInARow(t *testing.T) {
 				}
 				break
 			}
+		}
+	}
+}
+
+// unanswered returns a puller whose pulls nobody answers but the test.
+func unanswered(t *testing.T, cfg Config) *puller {
+	t.Helper()
+	w := newWorld(t, cfg, script{})
+	p, err := w.open().newPuller(stream.Reports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.next = "pulls"
+	nc := w.srv.Conn(t)
+	if _, err := nc.Subscribe(p.next, func(*nats.Msg) {}); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// answers are what comes for a pull, as the server sends it: reports, which have no header here, and words about it.
+func answers(sub *nats.Subscription, number string, words ...nats.Header) (all []*nats.Msg) {
+	for _, h := range words {
+		m := &nats.Msg{Subject: "inbox." + number, Header: h, Sub: sub}
+		if h == nil {
+			m.Reply = "$JS.ACK.REPORTS.workers.1.1.1.1.0"
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// The word that ends a pull overtakes reports of a replicated stream. The pull is over when the reports have come, too.
+func TestPullEndsBeforeItsReports(t *testing.T) {
+	t.Parallel()
+	word := func(status, description, missing string) nats.Header {
+		return nats.Header{"Status": {status}, "Description": {description}, "Nats-Pending-Messages": {missing}}
+	}
+	for name, tt := range map[string]struct {
+		words []nats.Header
+		want  int
+	}{
+		"complete":     {[]nats.Header{word("409", "Batch Completed", "0"), nil, nil, nil}, 3},
+		"between":      {[]nats.Header{nil, word("409", "Batch Completed", "0"), nil, nil}, 3},
+		"out of bytes": {[]nats.Header{word("409", "Message Size Exceeds MaxBytes", "1"), nil, nil}, 2},
+		"out of time":  {[]nats.Header{nil, word("408", "Request Timeout", "2")}, 1},
+		"empty":        {[]nats.Header{{"Status": {"404"}, "Description": {"No Messages"}}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := quick()
+			cfg.Queues.AckWait = time.Minute
+			p := unanswered(t, cfg)
+			before := time.Now()
+			if err := p.ask(3, false); err != nil {
+				t.Fatal(err)
+			}
+			got := 0
+			for _, m := range answers(p.sub, "1", tt.words...) {
+				p.answers <- m
+				reports, since, _, err := p.pull(3-got, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(reports) > 0 && since.Before(before) {
+					t.Errorf("%d reports are taken for those of an older pull", len(reports))
+				}
+				got += len(reports)
+			}
+			if got != tt.want || len(p.open) > 0 || p.number != 1 {
+				t.Errorf("%d pulls have brought %d reports and %d are open, want %d from the first", p.number, got, len(p.open), tt.want)
+			}
+		})
+	}
+}
+
+// A report that comes after its pull was given up is not taken for one of the next pull: the server may have given it to somebody else
+// meanwhile.
+func TestLateReportIsOld(t *testing.T) {
+	t.Parallel()
+	p := unanswered(t, quick())
+	if err := p.ask(1, false); err != nil {
+		t.Fatal(err)
+	}
+	first := p.sub
+	if err := p.listen(); err != nil { // it was given up, and is forgotten
+		t.Fatal(err)
+	}
+	clear(p.open)
+	if err := p.ask(1, false); err != nil {
+		t.Fatal(err)
+	}
+	asked := p.open["2"].sent
+	for _, tt := range []struct {
+		of   *nats.Subscription
+		late bool
+	}{{first, true}, {p.sub, false}} {
+		p.answers <- answers(tt.of, "", nil)[0]
+		reports, since, more, err := p.pull(1, false)
+		if len(reports) != 1 || since.Before(asked) != tt.late || more != tt.late || err != nil {
+			t.Errorf("%d reports, delivered after %v, more: %t, %v; the pull was asked at %v", len(reports), since, more, err, asked)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 // A report may take its worker down, and then everything that is in the process's hand is charged an attempt, too. A report whose last
 // delivery ended without a verdict is a suspect: it is tried alone, so that innocent reports are not charged a second time.
 
-// enter is row 4b: it lets the report's attempt begin, and returns what must be called when that is over. A suspect first waits until it
-// owns every slot of the process: then nothing else is in hand and no pull is open. enter returns false if the report has to be
+// enter is row 4b: it lets the report's attempt begin, and returns what must be called when that is over. A suspect first waits until
+// nobody uses any slot of the process but itself: then nothing else is in hand and no pull is open. enter returns false if the report has to be
 // handed back: another suspect waits to be alone, or is.
 func (c *Consumer) enter(d *delivery, n int) (leave func(), ok bool, err error) {
 	suspect, err := c.isSuspect(d)
@@ -23,24 +23,16 @@ func (c *Consumer) enter(d *delivery, n int) (leave func(), ok bool, err error) 
 	if !suspect {
 		return func() {}, true, nil
 	}
-	if !c.alone.CompareAndSwap(false, true) {
-		return nil, false, nil
-	}
-	others := int64(c.cfg.Workers - 1)
 	wait, cancel := context.WithTimeout(c.stopping, c.cfg.AttemptTimeout+c.handlerGrace()+longestPull)
 	defer cancel()
-	if err := c.slots.Acquire(wait, others); err != nil {
-		others = 0
-	}
-	leave = func() {
-		c.slots.Release(others)
-		c.alone.Store(false)
-	}
+	leave, alone, claimed := c.slots.claimAll(wait)
 	switch {
+	case !claimed:
+		return nil, false, nil
 	case c.stopping.Err() != nil, d.lost():
 		leave()
 		return nil, false, nil
-	case others == 0 && c.cfg.Workers > 1: // a handler that ignores its context keeps a slot
+	case !alone: // a handler that ignores its context keeps a slot
 		d.log().Warn("a suspect report is not tried alone: another handler does not return")
 	}
 	ctx, done := context.WithTimeout(context.Background(), requestTimeout)
@@ -77,6 +69,9 @@ const secondLook = 200 * time.Millisecond
 func (c *Consumer) isSuspect(d *delivery) (bool, error) {
 	if d.count == 1 {
 		return d.Carried.Suspect, nil
+	}
+	if d.ahead.failed {
+		return false, nil
 	}
 	for look := 1; ; look++ {
 		var failed bool

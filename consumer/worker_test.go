@@ -89,10 +89,10 @@ func (w *world) stopAll() {
 		case k.nc.IsClosed():
 		case err != nil:
 			w.Errorf("Run: %v", err)
-		case len(k.hand.all()) > 0 || !k.slots.TryAcquire(int64(k.cfg.Workers)):
+		case len(k.hand.all()) > 0 || !k.slots.free.TryAcquire(int64(k.cfg.Workers)):
 			w.Errorf("a worker that has ended holds slots, and %d reports", len(k.hand.all()))
 		default:
-			k.slots.Release(int64(k.cfg.Workers))
+			k.slots.free.Release(int64(k.cfg.Workers))
 		}
 	}
 }

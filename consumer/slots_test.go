@@ -1,0 +1,184 @@
+package consumer
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// size is how many slots may be used now; what is claimed for that is given back.
+func (s *slots) size() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most - s.kept - s.owed
+}
+
+func TestSlots(t *testing.T) {
+	t.Parallel()
+	steps := func(t *testing.T, s *slots, want int64, what string) {
+		t.Helper()
+		if got := s.size(); got != want {
+			t.Errorf("%s: %d slots, want %d", what, got, want)
+		}
+	}
+
+	t.Run("free ones", func(t *testing.T) {
+		t.Parallel()
+		s := newSlots(8)
+		s.narrow()
+		steps(t, s, 1, "after a sign of trouble")
+		if got := s.claim(8); got != 1 {
+			t.Errorf("%d can be claimed, want 1", got)
+		}
+		s.widen(1)
+		steps(t, s, 2, "after a settled report")
+		s.double()
+		s.double()
+		steps(t, s, 8, "after two seconds")
+		s.double()
+		s.release(1)
+		if got := s.claim(9); got != 8 {
+			t.Errorf("%d can be claimed in the end, want 8", got)
+		}
+	})
+
+	t.Run("used ones", func(t *testing.T) {
+		t.Parallel()
+		s := newSlots(8)
+		s.claim(8)
+		s.narrow()
+		s.release(6)
+		if got := s.claim(8); got != 0 {
+			t.Errorf("%d can be claimed beside two that are used, want none", got)
+		}
+		s.release(2)
+		if got := s.claim(8); got != 1 {
+			t.Errorf("%d can be claimed, want 1", got)
+		}
+		s.release(1)
+		s.narrow() // another sign changes nothing
+		steps(t, s, 1, "after another sign")
+	})
+
+	t.Run("one alone", func(t *testing.T) {
+		t.Parallel()
+		s := newSlots(8)
+		s.claim(3) // the suspect has one
+		type answer struct {
+			leave   func()
+			alone   bool
+			claimed bool
+		}
+		claimed := make(chan answer, 1)
+		go func() {
+			var a answer
+			a.leave, a.alone, a.claimed = s.claimAll(t.Context())
+			claimed <- a
+		}()
+		for s.size() > 1 {
+			runtime.Gosched()
+		}
+		if _, _, again := s.claimAll(t.Context()); again {
+			t.Error("a second suspect may claim all slots")
+		}
+		s.widen(8)
+		s.double()
+		steps(t, s, 1, "while one waits to be alone")
+		s.release(2)
+		a := <-claimed
+		if !a.alone || !a.claimed || s.claim(1) > 0 {
+			t.Errorf("it is not alone: %+v", a)
+		}
+		a.leave()
+		s.release(1)
+		s.widen(8)
+		steps(t, s, 8, "afterwards")
+	})
+
+	t.Run("one that is not left alone", func(t *testing.T) {
+		t.Parallel()
+		s := newSlots(8)
+		s.claim(2)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		leave, alone, claimed := s.claimAll(ctx)
+		if alone || !claimed {
+			t.Errorf("alone: %t, claimed: %t", alone, claimed)
+		}
+		leave()
+		s.release(1) // it ends, and the other does not
+		s.double()
+		if got := s.claim(8); got != 1 {
+			t.Errorf("%d can be claimed beside the one that does not end, want 1", got)
+		}
+	})
+
+	t.Run("a single one", func(t *testing.T) {
+		t.Parallel()
+		s := newSlots(1)
+		s.claim(1)
+		leave, alone, claimed := s.claimAll(t.Context())
+		if !alone || !claimed {
+			t.Errorf("alone: %t, claimed: %t", alone, claimed)
+		}
+		leave()
+		s.narrow()
+		s.release(1)
+		if got := s.claim(1); got != 1 {
+			t.Error("the slot is gone")
+		}
+	})
+}
+
+// Whatever happens at once, no more slots are used than there are, nobody is beside the one that is alone, and none is lost.
+func TestSlotsAtOnce(t *testing.T) {
+	t.Parallel()
+	const most = 16
+	s := newSlots(most)
+	var used, alone atomic.Int64
+	var work sync.WaitGroup
+	for i := range 8 {
+		work.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(i)))
+			for range 2000 {
+				if s.acquire(t.Context()) != nil {
+					return
+				}
+				n := 1 + s.claim(random.Int64N(4))
+				if got := used.Add(n); got > most || alone.Load() > 0 {
+					t.Errorf("%d slots are used, and %d reports are alone", got, alone.Load())
+				}
+				switch random.IntN(10) {
+				case 0:
+					s.narrow()
+				case 1:
+					s.double()
+				case 2:
+					used.Add(1 - n)
+					s.release(n - 1)
+					n = 1
+					if leave, ok, claimed := s.claimAll(t.Context()); claimed {
+						alone.Add(1)
+						if got := used.Load(); !ok || got != 1 {
+							t.Errorf("alone: %t, beside %d", ok, got-1)
+						}
+						alone.Add(-1)
+						leave()
+					}
+				default:
+					s.widen(1)
+				}
+				used.Add(-n)
+				s.release(n)
+			}
+		})
+	}
+	work.Wait()
+	s.widen(most)
+	if got := s.claim(most + 1); got != most {
+		t.Errorf("%d slots are left, want %d", got, most)
+	}
+}
