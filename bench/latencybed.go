@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/consumer"
+	"github.com/guyline/guyline/internal/loglines"
 )
 
 // bed is a server set up for the product, with a connection for the worker and one for the publisher.
@@ -127,8 +128,9 @@ func (b *bed) work(ctx context.Context, h consumer.Handler, observe func(consume
 	if err != nil {
 		return nil, nil, err
 	}
-	remove := func() error { return errors.Join(file.Close(), os.Remove(file.Name())) }
-	c, err := consumer.Open(ctx, b.worker, h, cfg, slog.New(slog.NewJSONHandler(file, nil)))
+	lines := loglines.New(file)
+	remove := func() error { return errors.Join(lines.Flush(), file.Close(), os.Remove(file.Name())) }
+	c, err := consumer.Open(ctx, b.worker, h, cfg, slog.New(loglines.Handler(slog.NewJSONHandler(lines, nil), lines)))
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/consumer"
+	"github.com/guyline/guyline/internal/loglines"
 	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
@@ -273,8 +274,9 @@ func openGuyline(ctx context.Context, l *lap) (func(context.Context) error, erro
 	if err != nil {
 		return nil, err
 	}
-	remove := func() error { return errors.Join(file.Close(), os.Remove(file.Name())) }
-	c, err := consumer.Open(ctx, l.js, noop, cfg, slog.New(slog.NewJSONHandler(file, nil)))
+	lines := loglines.New(file)
+	remove := func() error { return errors.Join(lines.Flush(), file.Close(), os.Remove(file.Name())) }
+	c, err := consumer.Open(ctx, l.js, noop, cfg, slog.New(loglines.Handler(slog.NewJSONHandler(lines, nil), lines)))
 	if err != nil {
 		return nil, errors.Join(err, remove())
 	}

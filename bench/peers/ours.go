@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 
 	"github.com/guyline/guyline/consumer"
+	"github.com/guyline/guyline/internal/loglines"
 	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
@@ -55,8 +56,9 @@ func ourJob(workers int, synced bool) func(context.Context, *job) error {
 		if err := j.meter.begin(); err != nil {
 			return err
 		}
+		lines := loglines.New(file)
 		debug.SetGCPercent(consumer.GCPercent) // as `guyline run` does
-		c, err := consumer.Open(ctx, js, handle, cfg, slog.New(slog.NewJSONHandler(file, nil)))
+		c, err := consumer.Open(ctx, js, handle, cfg, slog.New(loglines.Handler(slog.NewJSONHandler(lines, nil), lines)))
 		if err != nil {
 			return err
 		}

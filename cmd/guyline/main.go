@@ -17,6 +17,7 @@ import (
 
 	"github.com/guyline/guyline/config"
 	"github.com/guyline/guyline/embedded"
+	"github.com/guyline/guyline/internal/loglines"
 	"github.com/guyline/guyline/report"
 )
 
@@ -63,6 +64,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	a.flushLog()
 	if err == nil {
 		return 0
 	}
@@ -89,8 +91,9 @@ type app struct {
 
 	cfg   config.Config
 	log   *slog.Logger
-	above *aboveBar     // between the logger and stderr
-	hurry chan struct{} // closed by the second signal
+	above *aboveBar        // between the logger and stderr
+	lines *loglines.Writer // between the logger and above, unless that is a terminal
+	hurry chan struct{}    // closed by the second signal
 }
 
 // obey stops the command at the first signal, and at the second has running attempts cut.
@@ -177,12 +180,29 @@ func (a *app) configure() error {
 	a.cfg = cfg
 	a.above = &aboveBar{w: a.stderr}
 	terminal := isTerminal(a.stderr)
-	if cfg.LogFormat == "json" || cfg.LogFormat == "auto" && !terminal {
-		a.log = slog.New(slog.NewJSONHandler(a.above, &slog.HandlerOptions{Level: cfg.Level()}))
-	} else {
-		a.log = slog.New(tint.NewTextHandler(a.above, &tint.Options{Level: cfg.Level(), TimeFormat: "15:04:05.000", NoColor: !terminal}))
+	var out io.Writer = a.above
+	if !terminal {
+		a.lines = loglines.New(a.above)
+		out = a.lines
 	}
+	var h slog.Handler
+	if cfg.LogFormat == "json" || cfg.LogFormat == "auto" && !terminal {
+		h = slog.NewJSONHandler(out, &slog.HandlerOptions{Level: cfg.Level()})
+	} else {
+		h = tint.NewTextHandler(out, &tint.Options{Level: cfg.Level(), TimeFormat: "15:04:05.000", NoColor: !terminal})
+	}
+	if a.lines != nil {
+		h = loglines.Handler(h, a.lines)
+	}
+	a.log = slog.New(h)
 	return nil
+}
+
+// flushLog writes the lines that wait for others.
+func (a *app) flushLog() {
+	if a.lines != nil {
+		_ = a.lines.Flush()
+	}
 }
 
 func isTerminal(w any) bool {

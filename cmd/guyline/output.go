@@ -50,6 +50,7 @@ func obeyed(r rune) bool { return r >= 0x80 && r <= 0x9f || unicode.Is(unicode.B
 
 // say writes one line to standard error, above a progress bar. What strangers wrote cannot command the terminal.
 func (a *app) say(format string, args ...any) {
+	a.flushLog()
 	fmt.Fprintln(a.above, report.Line(fmt.Sprintf(format, args...), maxLine))
 }
 
