@@ -1,24 +1,19 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/keyvalue"
-	"github.com/guyline/guyline/report"
 )
 
 // LedgerConfig says how large a ledger to measure.
@@ -173,232 +168,6 @@ func openLedger(ctx context.Context, place *Place, cfg LedgerConfig) (b *ledgerB
 		return nil, nil, errors.Join(err, fmt.Errorf("the ledger has %d entries; measure with an empty one", n))
 	}
 	return &ledgerBench{cfg, place, js, ledger, rand.New(rand.NewPCG(1, 2)), strings.Repeat("no defect found. ", 4+cfg.Text/17)[:48+cfg.Text]}, nc.Close, nil
-}
-
-// entry is the i-th entry, much like the one of a PDF with little text, as it is stored.
-func (b *ledgerBench) entry(i int) []byte {
-	site, uri := name(i)
-	return fmt.Appendf(nil, `{"state":"done","site_id":%q,"source_uri":%q,"result":{"version":1,"site_id":%q,"pages":%d,"bytes":%d,"sha256":%q,"pdf_version":"1.4",`+
-		`"producer":"LibreOffice 3.5","created":"2026-09-19T11:14:51Z","encrypted":false,"needs_ocr":false,"text_lengths":[%d],"first_page_text":%q},`+
-		`"attempts":1,"worker":"worker-7/4711","commit":"REPORTS/%d/1","time":%q}`,
-		site, uri, site, 1+i%40, 18_847+i, report.NewKey("file", uri), 48+i%1000, b.text, i+1, time.Now().UTC().Format(time.RFC3339Nano))
-}
-
-// message is what commits the i-th entry.
-func (b *ledgerBench) message(i int) *nats.Msg {
-	r := ref(i)
-	return &nats.Msg{
-		Subject: "$KV.reports_ledger." + string(r.Site) + "." + string(r.Key), Data: b.entry(i), Header: nats.Header{jetstream.ExpectedLastSubjSeqHeader: {"0"}},
-	}
-}
-
-func name(i int) (site, uri string) {
-	return fmt.Sprintf("TWR-%04d", i%9973), fmt.Sprintf("s3://reports/2026/%08d_q2.pdf", i)
-}
-
-func ref(i int) report.Ref {
-	site, uri := name(i)
-	return report.Ref{Site: report.NewToken(site), Key: report.NewKey(site, uri)}
-}
-
-// fill writes the entries by compare-and-set, many at once, as workers do. Of a large ledger only the first and the last entries are
-// measured, and those between them are poured in.
-func (b *ledgerBench) fill(ctx context.Context, say func(string, ...any)) (first, last Cost, entry int, err error) {
-	var bytes int
-	var costs []Cost
-	for from := 0; from < b.cfg.Keys; from += portion {
-		to := min(from+portion, b.cfg.Keys)
-		write := b.create
-		if from >= portions*portion && to <= b.cfg.Keys-portions*portion {
-			write = b.pour
-		}
-		cost, err := b.costOf(func() (int, error) {
-			n, err := write(ctx, from, to)
-			bytes += n
-			return to - from, err
-		})
-		if err != nil {
-			return first, last, 0, err
-		}
-		if costs = append(costs, cost); to%1_000_000 == 0 {
-			say("%d entries, %.0f a second", to, cost.Rate)
-		}
-	}
-	if n, err := b.ledger.Len(ctx); err != nil || int(n) != b.cfg.Keys {
-		return first, last, 0, errors.Join(err, fmt.Errorf("the ledger has %d entries, want %d", n, b.cfg.Keys))
-	}
-	return median(costs[:min(len(costs), portions)]), median(costs[max(0, len(costs)-portions):]), bytes / b.cfg.Keys, nil
-}
-
-// pour writes entries without waiting for each, which costs this process little.
-func (b *ledgerBench) pour(ctx context.Context, from, to int) (bytes int, err error) {
-	const bucketful = 4000 // the server drops what comes when 10,000 wait
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for i := from; i < to && err == nil; i++ {
-		m := b.message(i)
-		bytes += len(m.Data)
-		if i == to-1 || i%bucketful == 0 {
-			_, err = b.js.PublishMsg(ctx, m)
-		} else {
-			err = b.js.Conn().PublishMsg(m)
-		}
-	}
-	return bytes, err
-}
-
-// median is the one of the processor times, with the others' counts.
-func median(costs []Cost) Cost {
-	sorted := slices.SortedFunc(slices.Values(costs), func(x, y Cost) int { return cmp.Compare(x.CPU, y.CPU) })
-	m := sorted[len(sorted)/2]
-	m.Count = 0
-	for _, c := range costs {
-		m.Count += c.Count
-	}
-	return m
-}
-
-func (b *ledgerBench) create(ctx context.Context, from, to int) (bytes int, err error) {
-	acks := make(chan jetstream.PubAckFuture, inFlight)
-	failed := make(chan error, 1)
-	go func() {
-		defer close(failed)
-		for f := range acks {
-			select {
-			case <-f.Ok():
-			case err := <-f.Err():
-				failed <- err
-				for range acks {
-				}
-				return
-			}
-		}
-	}()
-	for i := from; i < to && ctx.Err() == nil; i++ {
-		m := b.message(i)
-		bytes += len(m.Data)
-		f, err := b.js.PublishMsgAsync(m, jetstream.WithStallWait(time.Minute))
-		if err != nil {
-			close(acks)
-			<-failed
-			return bytes, err
-		}
-		acks <- f
-	}
-	close(acks)
-	return bytes, errors.Join(<-failed, ctx.Err())
-}
-
-// way is a way to ask for entries: which ones, and whether one by one.
-type way struct {
-	name  string
-	known bool
-	next  func(n int) []int // n numbers of entries
-	alone bool
-}
-
-func (b *ledgerBench) ways() []way {
-	keys := b.cfg.Keys
-	among := func(from, to int) func(int) []int {
-		return func(n int) []int {
-			some := make([]int, n)
-			for i := range some {
-				some[i] = from + b.random.IntN(max(1, to-from))
-			}
-			return some
-		}
-	}
-	at := keys / 7
-	inOrder := func(n int) []int {
-		some := make([]int, n)
-		for i := range some {
-			some[i] = at % keys
-			at++
-		}
-		return some
-	}
-	old := keys / 3
-	return []way{
-		{"unknown", false, among(keys, 10*keys), false},
-		{"newest 1,000", true, among(keys-1000, keys), false},
-		{"old, in the order of the commits", true, inOrder, false},
-		{"old, 100,000 neighbours shuffled", true, among(old, min(keys, old+100_000)), false},
-		{"old, any, for the first time", true, among(0, keys), false},
-		{"old, any, again", true, among(0, keys), false},
-		{"unknown, one by one", false, among(keys, 10*keys), true},
-		{"newest 1,000, one by one", true, among(keys-1000, keys), true},
-		{"old, any, one by one", true, among(0, keys), true},
-	}
-}
-
-// measure asks for entries in one way, at most for some seconds.
-func (b *ledgerBench) measure(ctx context.Context, w way) (Cost, error) {
-	var took []time.Duration
-	end := time.Now().Add(longest)
-	cost, err := b.costOf(func() (n int, err error) {
-		for n < b.cfg.Lookups && time.Now().Before(end) && err == nil {
-			some := w.next(together)
-			var spent []time.Duration
-			if spent, err = b.ask(ctx, w, some); err == nil {
-				took, n = append(took, spent...), n+len(some)
-			}
-		}
-		return n, err
-	})
-	slices.Sort(took)
-	if len(took) > 0 {
-		cost.Median, cost.Most = milliseconds(took[len(took)/2]), milliseconds(took[len(took)-1])
-	}
-	return cost, err
-}
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-func (b *ledgerBench) ask(ctx context.Context, w way, some []int) ([]time.Duration, error) {
-	refs := make([]report.Ref, len(some))
-	distinct := map[int]bool{}
-	for i, n := range some {
-		refs[i] = ref(n)
-		distinct[n] = true
-	}
-	if w.alone {
-		return b.askAlone(ctx, w, refs)
-	}
-	began := time.Now()
-	found, err := b.ledger.LookupMany(ctx, refs)
-	want := 0
-	if w.known {
-		want = len(distinct)
-	}
-	if err == nil && len(found) != want {
-		err = fmt.Errorf("%d of %d entries were found", len(found), want)
-	}
-	return []time.Duration{time.Since(began)}, err
-}
-
-func (b *ledgerBench) askAlone(ctx context.Context, w way, refs []report.Ref) ([]time.Duration, error) {
-	took := make([]time.Duration, len(refs))
-	errs := make([]error, len(refs))
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range alone {
-		all.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(refs) {
-					return
-				}
-				began := time.Now()
-				_, err := b.ledger.Lookup(ctx, refs[i].Site, refs[i].Key)
-				if took[i] = time.Since(began); !w.known && errors.Is(err, keyvalue.ErrNotFound) {
-					err = nil
-				}
-				errs[i] = err
-			}
-		})
-	}
-	all.Wait()
-	return took, errors.Join(errs...)
 }
 
 // costOf measures what do takes. It says how often it did it.
