@@ -66,12 +66,12 @@ func (a *arrivals) next() (reports []*delivery) {
 	return reports
 }
 
-// begin works reports that were looked up together. One that was delivered before has its own goroutine at once, unless all that it
-// would ask of the server is known already (rows 3b and 4b).
+// begin works reports that were looked up together. One that was delivered before has its own goroutine at once: it waits for the
+// server (row 3b).
 func (c *Consumer) begin(reports []*delivery) {
 	b := &batch{working: 1}
 	for _, d := range reports {
-		if d.again() && !(d.ahead.unburied && d.ahead.failed) && len(reports) > 1 {
+		if d.again() && len(reports) > 1 {
 			c.inWork.Go(func() { c.run(&batch{waiting: []*delivery{d}}) })
 		} else {
 			b.waiting = append(b.waiting, d)

@@ -33,7 +33,7 @@
 // sooner (upstreams.go, recoveries.go): by one worker of the fleet, one upstream apart from the other, and in waves that begin with a single canary
 // (waves.go). It is the same act as an operator's, with the worker as the actor.
 //
-// The goroutines are: one per queue that pulls (intake.go), one per report that takes time, or that shares one with others which take none
+// The goroutines are: one per queue that pulls (intake.go), at most two that look up what has arrived (batch.go), one per report that takes time, or that shares one with others which take none
 // (batch.go, at most Config.Workers), with its handler in a second (attempt.go), one per commit that the server has not taken at once
 // (commit.go), one that sends heartbeats (delivery.go), one that looks for messages which
 // the server will never deliver again (sweep.go), two that look whether it is this worker's turn to replay (replays.go, recoveries.go), and

@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/keyvalue"
@@ -16,12 +17,15 @@ type ahead struct {
 	entry  keyvalue.Entry // revision 0: there seems to be none
 	known  bool           // the registry knows the site
 
-	unburied bool // of a report that was delivered before: it has no letter
-	failed   bool // the same: the trail says that its last delivery ended with a failed attempt
+	failed bool // the trail says that its last delivery ended with a failed attempt
 }
 
+// trailTimeout bounds the look-up of the trail, which only those reports need that were delivered before: the others wait for it too.
+const trailTimeout = 500 * time.Millisecond
+
 // lookAhead looks up the reports of one pull, in one request to each of the ledger and the registry of sites, at the same time; of those
-// that were delivered before also the letters and the trail. It decides nothing: rows 3, 3b, 4 and 4b do.
+// that were delivered before also the trail. It decides nothing: rows 3, 4 and 4b do. Letters are not looked up together: only their
+// leader may say that there is none (row 3b), and any replica, or mirror, may answer for many.
 func (c *Consumer) lookAhead(batch []*delivery) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
@@ -42,10 +46,9 @@ func (c *Consumer) lookAhead(batch []*delivery) {
 		return
 	}
 	var (
-		asking   sync.WaitGroup
-		entries  map[report.Key]keyvalue.Answer
-		newest   map[report.Key]audit.Event
-		unburied map[report.Key]bool
+		asking  sync.WaitGroup
+		entries map[report.Key]keyvalue.Answer
+		newest  map[report.Key]audit.Event
 	)
 	ask := func(what string, n int, request func() error) {
 		asking.Go(func() {
@@ -57,8 +60,12 @@ func (c *Consumer) lookAhead(batch []*delivery) {
 	ask("entries", len(refs), func() (err error) { entries, err = c.ledger.Answers(ctx, refs); return err })
 	ask("sites", len(sites), func() error { return c.sites.KnownMany(ctx, sites) })
 	if len(before) > 1 { // one alone asks in its rows
-		ask("letters", len(before), func() (err error) { unburied, err = c.letters.Without(ctx, before); return err })
-		ask("events", len(before), func() (err error) { newest, err = c.trail.Newest(ctx, before); return err })
+		ask("events", len(before), func() (err error) {
+			ctx, cancel := context.WithTimeout(ctx, trailTimeout)
+			defer cancel()
+			newest, err = c.trail.Newest(ctx, before)
+			return err
+		})
 	}
 	asking.Wait()
 	for _, d := range batch {
@@ -68,7 +75,7 @@ func (c *Consumer) lookAhead(batch []*delivery) {
 		a := entries[d.Key]
 		d.ahead = ahead{
 			looked: entries != nil && a.Err == nil, entry: a.Entry, known: sites[d.Site],
-			unburied: unburied[d.Key], failed: newest[d.Key].Fails(d.Ref.Stream, d.Ref.Sequence, d.count-1),
+			failed: newest[d.Key].Fails(d.Ref.Stream, d.Ref.Sequence, d.count-1),
 		}
 	}
 }

@@ -40,6 +40,7 @@ func (c *Consumer) repeat(d *delivery, what string, op func() error) error {
 	failing := false
 	defer func() {
 		if failing {
+			c.slots.narrow() // what was in hand may be lost
 			c.gate.open()
 		}
 	}()
@@ -64,7 +65,6 @@ func (c *Consumer) repeat(d *delivery, what string, op func() error) error {
 		if !failing {
 			failing = true
 			c.gate.shut()
-			c.slots.narrow() // for when it is open again: what is in hand may be lost, and come back first
 		}
 		if try == 1 || try%30 == 0 {
 			d.log().Error("ALARM: the server does not take it; the report stays in hand and intake is paused", "what", what, "tries", try, "err", err)

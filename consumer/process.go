@@ -34,7 +34,7 @@ func (c *Consumer) process(d *delivery) Outcome {
 	}
 	c.did("3 ledger")
 
-	if d.again() && !d.ahead.unburied { // 3b
+	if d.again() { // 3b
 		letter, cutShort, err := c.cutShort(d)
 		if err != nil {
 			return c.letGo(d, n, err)

@@ -48,11 +48,13 @@ type puller struct {
 	sub        *nats.Subscription
 	retired    []*nats.Subscription // of pulls that were given up, oldest first
 	answers    chan *nats.Msg       // not NextMsg, which makes an error of a report with an empty body and the Status 503
+	fresh      bool                 // no pull was sent that is answered over sub
 	inbox      string               // pulls are answered on inbox.<number>; reports come under their own subject
 	next       string               // subject of the pull request
 	longest    time.Duration
 	bytes      int                  // that a pull of several stops before
 	number     uint64               // of the last pull
+	held       *nats.Msg            // was received, and is for the next call
 	open       map[string]*openPull // pulls that may still bring something, by number
 	reconnects uint64
 }
@@ -80,8 +82,11 @@ func (c *Consumer) newPuller(queue string) (*puller, error) {
 	return p, nil
 }
 
-// listen has further pulls answered over another subscription.
+// listen has further pulls answered over another subscription, unless this one has no pull.
 func (p *puller) listen() error {
+	if p.fresh {
+		return nil
+	}
 	inbox := p.nc.NewInbox()
 	sub, err := p.nc.ChanSubscribe(inbox+".*", p.answers)
 	if err != nil {
@@ -94,7 +99,7 @@ func (p *puller) listen() error {
 		_ = p.retired[0].Unsubscribe()
 		p.retired = p.retired[1:]
 	}
-	p.sub, p.inbox = sub, inbox
+	p.sub, p.inbox, p.fresh = sub, inbox, true
 	return nil
 }
 
@@ -113,7 +118,7 @@ func (p *puller) pull(most int, wait bool) (reports []*nats.Msg, since time.Time
 		}
 	}
 	if m == nil {
-		m = p.receive(p.longest + overdue)
+		m = p.receive(p.patience())
 	}
 	if m == nil {
 		return nil, since, false, cmp.Or(p.listen(), nats.ErrTimeout)
@@ -121,6 +126,10 @@ func (p *puller) pull(most int, wait bool) (reports []*nats.Msg, since time.Time
 	for since = time.Now(); m != nil; m = p.arrived() {
 		if !delivered(m) {
 			err = p.end(m)
+			break
+		}
+		if len(reports) > 0 && since.IsZero() != (p.pullOf(m) == "") { // a late one counts as lost, and does not make others so
+			p.held = m
 			break
 		}
 		if sent := p.brought(m); sent.Before(since) {
@@ -142,6 +151,7 @@ func (p *puller) ask(most int, wait bool) error {
 		ask += fmt.Sprintf(`, "max_bytes": %d`, p.bytes)
 	}
 	p.number++
+	p.fresh = false
 	number := strconv.FormatUint(p.number, 10)
 	p.open[number] = &openPull{p.sub, time.Now(), most}
 	return p.nc.PublishRequest(p.next, p.inbox+"."+number, []byte(ask+"}"))
@@ -167,19 +177,38 @@ func (p *puller) end(m *nats.Msg) error {
 	}
 }
 
-// brought counts a report against the open pull that has brought it and returns when that was sent. A report that no open pull can have
-// brought comes from one that was forgotten.
-func (p *puller) brought(m *nats.Msg) time.Time {
-	number, oldest := "", &openPull{sent: time.Now().Add(-p.longest - 2*overdue)}
-	for n, pull := range p.open {
-		if pull.sub == m.Sub && (number == "" || pull.sent.Before(oldest.sent)) {
-			number, oldest = n, pull
+// patience is how long to wait for the answer to the open pull: longest and overdue after it was sent, and then once overdue.
+func (p *puller) patience() time.Duration {
+	for _, pull := range p.open { // there is one
+		if left := time.Until(pull.sent.Add(p.longest + overdue)); left > 0 {
+			return left
 		}
 	}
-	if oldest.left--; oldest.left <= 0 {
+	return overdue
+}
+
+// brought counts a report against the open pull that has brought it and returns when that was sent. A report that no open pull can have
+// brought comes from one that was forgotten, however long ago: the time is zero, and the report counts as lost.
+func (p *puller) brought(m *nats.Msg) time.Time {
+	number := p.pullOf(m)
+	if number == "" {
+		return time.Time{}
+	}
+	pull := p.open[number]
+	if pull.left--; pull.left <= 0 {
 		delete(p.open, number)
 	}
-	return oldest.sent
+	return pull.sent
+}
+
+// pullOf is the number of the open pull that has brought a report, the oldest one if it could be several, or empty.
+func (p *puller) pullOf(m *nats.Msg) (number string) {
+	for n, pull := range p.open {
+		if pull.sub == m.Sub && (number == "" || pull.sent.Before(p.open[number].sent)) {
+			number = n
+		}
+	}
+	return number
 }
 
 // forget closes the pulls that will not be answered any more. It reports whether the connection is another one than before.
@@ -187,6 +216,7 @@ func (p *puller) forget() (reconnected bool) {
 	if n := p.nc.Stats().Reconnects; n != p.reconnects { // the server has forgotten them with the old connection
 		reconnected, p.reconnects = true, n
 		clear(p.open)
+		_ = p.listen() // it may still serve them, if the new connection came soon; an error shows at the next pull
 	}
 	for n, pull := range p.open {
 		if time.Since(pull.sent) > p.longest+2*overdue {
@@ -198,6 +228,9 @@ func (p *puller) forget() (reconnected bool) {
 
 // receive takes what arrives within a time, or returns nil.
 func (p *puller) receive(patience time.Duration) *nats.Msg {
+	if m := p.arrived(); m != nil {
+		return m
+	}
 	over := time.NewTimer(patience)
 	defer over.Stop()
 	for {
@@ -214,6 +247,10 @@ func (p *puller) receive(patience time.Duration) *nats.Msg {
 
 // arrived takes what has arrived already, or returns nil.
 func (p *puller) arrived() *nats.Msg {
+	if m := p.held; m != nil {
+		p.held = nil
+		return m
+	}
 	for {
 		select {
 		case m := <-p.answers:
@@ -233,8 +270,9 @@ func (p *puller) concerns(m *nats.Msg) bool { return delivered(m) || p.open[numb
 // numberOf is the number of the pull that a word of the server is about.
 func numberOf(m *nats.Msg) string { return m.Subject[strings.LastIndexByte(m.Subject, '.')+1:] }
 
-// close gives up the subscription and returns what had arrived without being taken.
-func (p *puller) close() (left []*nats.Msg) {
+// close gives up the subscriptions and returns what had arrived without being taken, and a time before which the server has not delivered it.
+func (p *puller) close() (left []*nats.Msg, since time.Time) {
+	since = time.Now()
 	for {
 		m := p.receive(time.Millisecond)
 		if m == nil {
@@ -242,12 +280,15 @@ func (p *puller) close() (left []*nats.Msg) {
 		}
 		if delivered(m) {
 			left = append(left, m)
+			if sent := p.brought(m); sent.Before(since) {
+				since = sent
+			}
 		}
 	}
 	for _, sub := range append(p.retired, p.sub) {
 		_ = sub.Unsubscribe()
 	}
-	return left
+	return left, since
 }
 
 // delivered tells a report from a word of the server: only the server can give a message such a reply subject.

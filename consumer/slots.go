@@ -15,8 +15,8 @@ const widenAfter = time.Second
 // times. After a sign that deliveries are being lost there is one, and then more again, one more for each report that is settled and
 // twice as many each second, until the next sign.
 //
-// For what is in hand when a worker dies, or its connection, is charged an attempt, and what was charged is delivered again first. With all
-// slots in use, a second fault would find the same reports in hand, and the fourth would bury them.
+// For what is in hand when a worker dies, or its connection, is charged an attempt, and what was charged is delivered again first, AckWait
+// later. With all slots in use, a second fault would find the same reports in hand, and the fourth would bury them.
 type slots struct {
 	most int64
 	free *semaphore.Weighted

@@ -246,6 +246,14 @@ func (c *Consumer) buryOrphan(ctx context.Context, m stream.Message) error {
 // closeLanded closes letters, from a sequence on, whose report has landed by another way, and returns where to go on. A
 // bounded number per round: what it does not reach is dead and done at once, and counts as done.
 func (c *Consumer) closeLanded(ctx context.Context, from uint64) (next uint64, err error) {
+	s, err := c.js.Stream(ctx, dlq.Stream)
+	if err != nil {
+		return from, err
+	}
+	if s.CachedInfo().State.Msgs == 0 {
+		c.due.forget()
+		return 1, nil
+	}
 	letters := make([]dlq.Letter, 0, comparedAtOnce)
 	seen := 0
 	for l, err := range c.letters.List(ctx, dlq.Filter{From: from}) {
@@ -258,8 +266,9 @@ func (c *Consumer) closeLanded(ctx context.Context, from uint64) (next uint64, e
 		if err := c.closeOf(ctx, letters); err != nil {
 			return from, err
 		}
+		from = l.Sequence + 1
 		if seen += len(letters); seen >= comparedPerRound {
-			return l.Sequence + 1, nil
+			return from, nil
 		}
 		letters = letters[:0]
 	}

@@ -113,29 +113,6 @@ func (q *Queue) Current(ctx context.Context, site report.Token, key report.Key) 
 	return q.read(jsapi.Last(ctx, q.js, Stream, subject(site, key)))
 }
 
-// Without tells which of many reports have no letter. It says nothing of any if the queue has replicas: only the leader could then.
-func (q *Queue) Without(ctx context.Context, refs []report.Ref) (map[report.Key]bool, error) {
-	s, err := q.js.Stream(ctx, Stream)
-	if err != nil {
-		return nil, fmt.Errorf("dead-letter queue: %w", err)
-	}
-	without := make(map[report.Key]bool, len(refs))
-	if s.CachedInfo().Config.Replicas > 1 {
-		return without, nil
-	}
-	subjects := make([]string, len(refs))
-	for i, r := range refs {
-		subjects[i], without[r.Key] = subject(r.Site, r.Key), true
-	}
-	for m, err := range jsapi.Lasts(ctx, q.js, Stream, subjects) {
-		if err != nil {
-			return nil, fmt.Errorf("dead-letter queue: %w", err)
-		}
-		delete(without, report.Key(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]))
-	}
-	return without, nil
-}
-
 // At reads one letter, whole, through the leader, or returns [ErrNotFound].
 func (q *Queue) At(ctx context.Context, seq uint64) (Letter, error) {
 	return q.read(jsapi.Get(ctx, q.js, Stream, seq))
