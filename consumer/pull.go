@@ -154,7 +154,11 @@ func (p *puller) ask(most int, wait bool) error {
 	p.fresh = false
 	number := strconv.FormatUint(p.number, 10)
 	p.open[number] = &openPull{p.sub, time.Now(), most}
-	return p.nc.PublishRequest(p.next, p.inbox+"."+number, []byte(ask+"}"))
+	err := p.nc.PublishRequest(p.next, p.inbox+"."+number, []byte(ask+"}"))
+	if err != nil {
+		delete(p.open, number)
+	}
+	return err
 }
 
 // end closes the pull that a word of the server ends, and returns an error if the word is one. The word may overtake reports that the pull

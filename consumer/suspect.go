@@ -23,6 +23,9 @@ func (c *Consumer) enter(d *delivery, n int) (leave func(), ok bool, err error) 
 	if !suspect {
 		return func() {}, true, nil
 	}
+	if d.lost() { // not worth that everything else waits for it
+		return nil, false, nil
+	}
 	wait, cancel := context.WithTimeout(c.stopping, c.cfg.AttemptTimeout+c.handlerGrace()+longestPull)
 	defer cancel()
 	leave, alone, claimed := c.slots.claimAll(wait)

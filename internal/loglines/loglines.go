@@ -2,6 +2,7 @@
 package loglines
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -73,8 +74,8 @@ type handler struct {
 
 func (h handler) Handle(ctx context.Context, r slog.Record) error {
 	err := h.Handler.Handle(ctx, r)
-	if err == nil && r.Level >= slog.LevelWarn {
-		err = h.w.Flush()
+	if r.Level >= slog.LevelWarn { // also after a failed write
+		err = cmp.Or(h.w.Flush(), err)
 	}
 	return err
 }
