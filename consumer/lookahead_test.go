@@ -3,7 +3,6 @@ package consumer
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,12 +56,12 @@ func TestLookAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	var asked [2]atomic.Int64
+	asked := [2]chan *nats.Msg{make(chan *nats.Msg, 8), make(chan *nats.Msg, 8)} // not callbacks, which may run after a flush
 	for i, stream := range []string{"KV_reports_ledger", "KV_reports_sites"} {
 		if _, err := w.js.Conn().Subscribe("$JS.API.DIRECT.GET."+stream+".>", func(*nats.Msg) { t.Errorf("%s was asked for one", stream) }); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.js.Conn().Subscribe("$JS.API.DIRECT.GET."+stream, func(*nats.Msg) { asked[i].Add(1) }); err != nil {
+		if _, err := w.js.Conn().ChanSubscribe("$JS.API.DIRECT.GET."+stream, asked[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,8 +72,8 @@ func TestLookAhead(t *testing.T) {
 	if err := w.js.Conn().Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if asked[0].Load() != 1 || asked[1].Load() != 1 {
-		t.Errorf("the ledger was asked %d times, the registry %d times, want once", asked[0].Load(), asked[1].Load())
+	if len(asked[0]) != 1 || len(asked[1]) != 1 {
+		t.Errorf("the ledger was asked %d times, the registry %d times, want once", len(asked[0]), len(asked[1]))
 	}
 	for i, want := range []struct {
 		looked, known bool
@@ -111,8 +110,8 @@ func TestLookAhead(t *testing.T) {
 func TestLookAheadOfRedeliveries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quick(), script{})
-	var asked atomic.Int64
-	if _, err := w.js.Conn().Subscribe("$JS.API.DIRECT.GET."+audit.Stream, func(*nats.Msg) { asked.Add(1) }); err != nil {
+	asked := make(chan *nats.Msg, 8)
+	if _, err := w.js.Conn().ChanSubscribe("$JS.API.DIRECT.GET."+audit.Stream, asked); err != nil {
 		t.Fatal(err)
 	}
 	k := w.open()
@@ -138,8 +137,8 @@ func TestLookAheadOfRedeliveries(t *testing.T) {
 	if err := w.js.Conn().Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if asked.Load() != 1 {
-		t.Errorf("the trail was asked %d times, want once", asked.Load())
+	if len(asked) != 1 {
+		t.Errorf("the trail was asked %d times, want once", len(asked))
 	}
 	for i, want := range []bool{true, false, false, false} {
 		if got := batch[i].ahead.failed; got != want {
