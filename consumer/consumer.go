@@ -78,6 +78,7 @@ type Consumer struct {
 	pace      *rate.Limiter // of automatic replays
 
 	stopping context.Context // ends when intake must stop
+	stop     context.CancelFunc
 	running  context.Context // ends when running attempts are cut
 	cut      context.CancelFunc
 	step     func(string) // nil outside tests: called after each row
@@ -155,10 +156,10 @@ const stuckGrace = 5 * time.Second
 //
 // It does not wait for ever for a handler that ignores its context: after 5 s more it returns an error that counts them.
 func (c *Consumer) Run(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	c.stopping, c.stop = context.WithCancel(ctx)
+	ctx = c.stopping
+	defer c.stop()
 	defer c.cut()
-	c.stopping = ctx
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(c.cfg.StopGrace, c.cut) })()
 
 	beating, endBeats := context.WithCancel(context.Background())
@@ -169,7 +170,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	for i, name := range stream.Names() {
 		intake.Go(func() {
 			if failed[i] = c.intake(ctx, name, &busy[i], &busy[1-i]); failed[i] != nil {
-				stop()
+				c.stop()
 			}
 		})
 	}
@@ -182,7 +183,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 
 	intake.Wait()
 	stuck := c.waitForWork()
-	stop()
+	c.stop()
 	replays.Wait()
 	sweeps.Wait()
 	endBeats()

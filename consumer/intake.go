@@ -35,8 +35,10 @@ func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.
 	}
 	var made time.Time // when the queue's consumer was
 	defer func() {     // what came too late is handed back, and needs no slot for that
-		left, since := p.close()
+		c.stop() // also if it is this queue that cannot go on
+		left, since, late := p.close()
 		c.take(left, since, made, func() {})
+		c.take(late, time.Time{}, made, func() {})
 	}()
 	var checked time.Time // when the consumer was last there, with the right settings; zero at first and after an error
 	failures := 0         // to find it, in a row

@@ -274,25 +274,32 @@ func (p *puller) concerns(m *nats.Msg) bool { return delivered(m) || p.open[numb
 // numberOf is the number of the pull that a word of the server is about.
 func numberOf(m *nats.Msg) string { return m.Subject[strings.LastIndexByte(m.Subject, '.')+1:] }
 
-// close gives up the subscriptions and returns what had arrived without being taken, and a time before which the server has not delivered it.
-func (p *puller) close() (left []*nats.Msg, since time.Time) {
+// close gives up the subscriptions and returns what had arrived without being taken, and a time before which the server has not delivered it; and
+// apart from that what came late, which counts as lost.
+func (p *puller) close() (left []*nats.Msg, since time.Time, late []*nats.Msg) {
 	since = time.Now()
 	for {
 		m := p.receive(time.Millisecond)
 		if m == nil {
 			break
 		}
-		if delivered(m) {
-			left = append(left, m)
-			if sent := p.brought(m); sent.Before(since) {
-				since = sent
-			}
+		if !delivered(m) {
+			continue
+		}
+		sent := p.brought(m)
+		if sent.IsZero() {
+			late = append(late, m)
+			continue
+		}
+		left = append(left, m)
+		if sent.Before(since) {
+			since = sent
 		}
 	}
 	for _, sub := range append(p.retired, p.sub) {
 		_ = sub.Unsubscribe()
 	}
-	return left, since
+	return left, since, late
 }
 
 // delivered tells a report from a word of the server: only the server can give a message such a reply subject.

@@ -3,6 +3,7 @@ package consumer
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"regexp"
@@ -295,5 +296,43 @@ func TestLateReportIsOld(t *testing.T) {
 		if len(reports) != 1 || since.IsZero() != late || !late && since.Before(asked) || more != late || err != nil {
 			t.Errorf("%d reports, delivered after %v, more: %t, %v; the pull was asked at %v", len(reports), since, more, err, asked)
 		}
+	}
+}
+
+// What is left at the end is told apart: what came late counts as lost, and the rest can be handed back.
+func TestPullerClosed(t *testing.T) {
+	t.Parallel()
+	p := unanswered(t, quick())
+	if err := p.ask(1, false); err != nil {
+		t.Fatal(err)
+	}
+	first := p.sub
+	if err := p.listen(); err != nil {
+		t.Fatal(err)
+	}
+	clear(p.open)
+	if err := p.ask(2, false); err != nil {
+		t.Fatal(err)
+	}
+	asked := p.open["2"].sent
+	for _, of := range []*nats.Subscription{p.sub, first, p.sub} {
+		p.answers <- answers(of, "", nil)[0]
+	}
+	if left, since, late := p.close(); len(left) != 2 || !since.Equal(asked) || len(late) != 1 {
+		t.Errorf("%d are left, delivered after %v, and %d late ones; want two after %v, and one", len(left), since, len(late), asked)
+	}
+}
+
+// After a connection was lost its pulls are forgotten, and further ones are answered elsewhere.
+func TestPullerReconnected(t *testing.T) {
+	t.Parallel()
+	p := unanswered(t, quick())
+	if err := p.ask(1, false); err != nil {
+		t.Fatal(err)
+	}
+	before := p.sub
+	p.reconnects-- // as if there had been one
+	if _, _, _, err := p.pull(1, false); !errors.Is(err, errReconnected) || len(p.open) > 0 || p.sub == before {
+		t.Errorf("%v, and %d pulls are open", err, len(p.open))
 	}
 }

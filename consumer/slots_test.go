@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 )
 
 // size is how many slots may be used now; what is claimed for that is given back.
@@ -180,5 +182,25 @@ func TestSlotsAtOnce(t *testing.T) {
 	s.widen(most)
 	if got := s.claim(most + 1); got != most {
 		t.Errorf("%d slots are left, want %d", got, most)
+	}
+}
+
+// When an outage ends a worker begins with few slots.
+func TestSlotsAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.Workers = 1024 // it takes ten seconds until all may be used again
+	w := newWorld(t, cfg, script{})
+	k := w.open()
+	k.stopping = t.Context()
+	tries := 0
+	err := k.repeat(&delivery{logger: k.log}, "test", func() error {
+		if tries++; tries == 1 {
+			return nats.ErrTimeout
+		}
+		return nil
+	})
+	if err != nil || k.slots.size() == k.slots.most {
+		t.Errorf("after the outage there are %d slots, %v", k.slots.size(), err)
 	}
 }

@@ -3,6 +3,9 @@ package consumer
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -218,6 +221,49 @@ func TestSweepClosesLandedLetters(t *testing.T) {
 	if diff := cmp.Diff("no trailer", w.letter("B").Reason); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// However many letters there are, each is compared with the ledger, and a round can begin in the middle.
+func TestSweepComparesManyLetters(t *testing.T) {
+	t.Parallel()
+	const letters = comparedAtOnce + 50
+	cfg := quick()
+	cfg.Sweep = time.Hour // the rounds are those below
+	w := newWorld(t, cfg, script{})
+	var sites []string
+	for i := range letters {
+		site := fmt.Sprint("R", i)
+		w.script[site] = []run{poison}
+		sites = append(sites, site)
+	}
+	w.publish(sites...)
+	k := w.start()
+	w.awaitEmpty()
+	all := slices.Collect(func(yield func(dlq.Letter) bool) {
+		for l, err := range w.letters().List(t.Context(), dlq.Filter{}) {
+			if err != nil || !yield(l) {
+				return
+			}
+		}
+	})
+	if len(all) != letters {
+		t.Fatalf("there are %d letters, want %d", len(all), letters)
+	}
+	first, last := all[0], all[letters-1]
+	w.commit(first.SiteID())
+	w.commit(last.SiteID())
+	for _, round := range []struct{ from, closed uint64 }{{last.Sequence, last.Sequence}, {1, first.Sequence}} {
+		if next, err := k.closeLanded(t.Context(), round.from); next != 1 || err != nil {
+			t.Errorf("a round from %d goes on at %d, %v", round.from, next, err)
+		}
+		if _, err := w.letters().At(t.Context(), round.closed); !errors.Is(err, dlq.ErrNotFound) {
+			t.Errorf("letter %d is not closed by the round from %d: %v", round.closed, round.from, err)
+		}
+		if _, err := w.letters().At(t.Context(), first.Sequence); round.from > 1 && err != nil {
+			t.Errorf("the round from %d has looked at letter %d: %v", round.from, first.Sequence, err)
+		}
+	}
+	w.check(invariant.Tally{Done: 2, Dead: letters - 2})
 }
 
 func advisory(seq uint64) *nats.Msg {
