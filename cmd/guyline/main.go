@@ -13,6 +13,7 @@ import (
 
 	"github.com/lmittmann/tint"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/guyline/guyline/config"
@@ -153,7 +154,7 @@ func group(name, short string) *cobra.Command {
 // asUsage makes wrong flags and arguments of every command usage errors that point to its help.
 func asUsage(cmd *cobra.Command) {
 	hint := func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w (see `%s --help`)", err, c.CommandPath())}
+		return usageError{fmt.Errorf("%w (see `%s --help`)", plain(err), c.CommandPath())}
 	}
 	cmd.SetFlagErrorFunc(hint)
 	if args := cmd.Args; args != nil {
@@ -167,6 +168,22 @@ func asUsage(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		asUsage(sub)
 	}
+}
+
+// plain says what a flag must be, in place of what a parser says.
+func plain(err error) error {
+	e, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	want := map[string]string{
+		"int": "a whole number", "intSlice": "whole numbers, like 1000,20000", "uint": "a whole number, not below 0", "uint64": "a whole number, not below 0",
+		"bool": "true or false", "float64": "a number", "duration": "a duration, like 90s or 5m", "durationSlice": "durations, like 50ms,5s",
+	}[e.GetFlag().Value.Type()]
+	if want == "" {
+		return err
+	}
+	return fmt.Errorf("--%s is %q, it must be %s", e.GetFlag().Name, e.GetValue(), want)
 }
 
 func (a *app) configure() error {

@@ -127,6 +127,7 @@ func (a *app) work(ctx context.Context, s *session, h consumer.Handler, t *tally
 	})()
 	err = c.Run(working)
 	close(t.ended)
+	a.flushLog() // before what is printed next
 	if err == nil && drain && ctx.Err() != nil {
 		err = errors.New("stopped before everything was worked; run it again to go on")
 	}
