@@ -56,12 +56,11 @@ func (a *arrivals) next() (reports []*delivery) {
 	defer a.mu.Unlock()
 	n := min(len(a.waiting), mostPulled)
 	reports, a.waiting = a.waiting[:n:n], a.waiting[n:]
-	switch {
-	case n == 0:
+	if len(a.waiting) == 0 {
+		a.waiting = nil // or its array would keep what was worked
+	}
+	if n == 0 {
 		a.looking--
-		fallthrough
-	case len(a.waiting) == 0:
-		a.waiting = nil // the next report begins another
 	}
 	return reports
 }

@@ -141,8 +141,9 @@ func (l *Ledger) Commit(ctx context.Context, e Entry) (revision uint64, err erro
 	}
 }
 
-// StartCommit is [Ledger.Commit] for a caller who does not wait and knows site and key of the entry already: done is called once with what that would return, which takes
-// [jsapi.Timeout] at most, or a few times that with [Ledger.Group]. It must not block: the answers to other commits wait behind it.
+// StartCommit is [Ledger.Commit] for a caller who does not wait, and knows the entry's site and key already: done is called once with what
+// that would return, which takes [jsapi.Timeout] at most, or a few times that with [Ledger.Group]. It must not block: the answers to other
+// commits wait behind it.
 func (l *Ledger) StartCommit(ref report.Ref, e Entry, done func(revision uint64, err error)) {
 	e.Replaces = e.Revision
 	told := func(revision uint64, err error) {
