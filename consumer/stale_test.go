@@ -145,7 +145,9 @@ func TestSlowWorkerAndAnother(t *testing.T) {
 			}
 			w := newWorld(t, quick(), script{"A": runs})
 			w.publish("A")
-			w.start(stale("3 ledger"))
+			w.start(stale("3 ledger"), func(k *worker) {
+				k.slots, k.cfg.Workers = newSlots(1), 1 // it does not take the next delivery, too
+			})
 			natstest.Eventually(t, "the slow worker to have it", func() bool { return w.ran("A") == 1 })
 			w.start()
 			natstest.Eventually(t, "another to have it too", func() bool { return w.ran("A") == 2 })
