@@ -4,12 +4,14 @@ package invariant
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/internal/books"
+	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/report"
 )
 
@@ -23,7 +25,13 @@ func Check(t testing.TB, js jetstream.JetStream, published ...report.Key) Tally 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	b, err := books.Read(ctx, js)
+	var b *books.Books
+	var err error
+	natstest.Eventually(t, "the servers to answer", func() bool { // a cluster may be between two leaders
+		b, err = books.Read(ctx, js)
+		e, refused := errors.AsType[*jetstream.APIError](err)
+		return !refused || e.Code != 503 || ctx.Err() != nil
+	})
 	if err != nil {
 		t.Fatalf("invariant: %v", err)
 	}
