@@ -77,7 +77,7 @@ func plainUpstream(uri string) (string, bool) {
 	for i := range len(uri) {
 		switch c := uri[i]; {
 		case i < len(scheme):
-			ok = ok && 'a' <= c && c <= 'z'
+			ok = ok && ('a' <= c && c <= 'z' || '0' <= c && c <= '9' && i > 0)
 		case i < len(scheme)+len("://"):
 		case i < len(scheme)+len("://")+len(host):
 			ok = ok && ('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '-')

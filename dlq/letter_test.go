@@ -122,7 +122,7 @@ func TestUpstream(t *testing.T) {
 func FuzzUpstream(f *testing.F) {
 	for _, uri := range []string{
 		"s3://reports/a.pdf", "https://Portal.example:8443/x?y#z", "https://ada:secret@portal/x", "file:///a", "a.pdf", "://x", "s3://", "S3://a/b", "s3://a b/c",
-		"s3://a/%zz", "s3://a/b\x7f", "s3://a?b", "s3://a#b", "h-t.p://a/b", "s3://a.-9/\u00e9",
+		"s3://a/%zz", "s3://a/b\x7f", "s3://a?b", "s3://a#b", "3s://a/b", "h-t.p://a/b", "s3://a.-9/\u00e9",
 	} {
 		f.Add(uri)
 	}
