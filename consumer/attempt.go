@@ -10,19 +10,15 @@ import (
 	"github.com/guyline/guyline/report"
 )
 
-var errTimedOut = errors.New("the attempt's time is over")
-
 // attempt runs the handler once under its time-out and returns a checked result or an error. A panic is an error, and so is
 // a handler that does not return.
 func (c *Consumer) attempt(d *delivery, n int) (report.Result, error) {
 	defer c.inflight.begin(d, n)()
-	ctx, cancel := context.WithTimeoutCause(c.running, c.cfg.AttemptTimeout, errTimedOut)
-	defer cancel()
+	ctx := newAttemptContext(c.running, c.cfg.AttemptTimeout)
+	defer ctx.end()
 	returns := d.handlers.call(func() (report.Result, error) { return c.guarded(ctx, d) })
-	var r returned
-	select {
-	case r = <-returns:
-	case <-ctx.Done():
+	r, ok := d.handlers.wait(c.running, returns, c.cfg.AttemptTimeout)
+	if !ok {
 		select {
 		case r = <-returns:
 		case <-time.After(c.handlerGrace()):

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -123,6 +124,7 @@ type handlers struct {
 	all     *sync.WaitGroup
 	calls   chan func() (report.Result, error)
 	returns chan returned
+	clock   *time.Timer // of the attempt that is waited for
 }
 
 // returned is what a handler has returned, if it has.
@@ -154,6 +156,23 @@ func (h *handlers) call(f func() (report.Result, error)) <-chan returned {
 	}
 	h.calls <- f
 	return h.returns
+}
+
+// wait waits for what a handler returns, until its time is over or ctx ends.
+func (h *handlers) wait(ctx context.Context, returns <-chan returned, timeout time.Duration) (r returned, ok bool) {
+	if h.clock == nil {
+		h.clock = time.NewTimer(timeout)
+	} else {
+		h.clock.Reset(timeout)
+	}
+	defer h.clock.Stop()
+	select {
+	case r = <-returns:
+		return r, true
+	case <-ctx.Done():
+	case <-h.clock.C:
+	}
+	return r, false
 }
 
 // leave lets the goroutine end when its handler has: the next call has another.
