@@ -12,23 +12,29 @@ import (
 // commit is row 7a: it writes the result by compare-and-set on the revision that row 3 read. It does not wait: committed goes on when the
 // server has answered this very write, and until then the report stays in hand.
 func (c *Consumer) commit(d *delivery, n int, result []byte, revision uint64) {
-	ours := keyvalue.Entry{
-		State: keyvalue.Done, SiteID: d.Event.SiteID, SourceURI: d.Event.SourceURI, Result: result, Attempts: n,
-		Worker: c.cfg.Worker, Commit: d.commitID(), Time: time.Now().UTC(), Revision: revision,
-	}
-	c.ledger.StartCommit(report.Ref{Site: d.Site, Key: d.Key}, ours, func(_ uint64, err error) {
+	at := time.Now().UTC()
+	c.ledger.StartCommit(report.Ref{Site: d.Site, Key: d.Key}, c.entry(d, n, result, revision, at), func(_ uint64, err error) {
 		if err == nil {
-			c.finish(d, c.committed(d, n, ours, nil))
+			c.did("7a committed")
+			c.finish(d, c.succeed(d, n))
 			return
 		}
 		c.inWork.Go(func() { // the answers to other commits wait behind this one
 			d.handlers = &handlers{all: &c.inWork}
 			defer d.handlers.close()
-			now, err := c.insist(d, ours, err)
+			now, err := c.insist(d, c.entry(d, n, result, revision, at), err)
 			c.finish(d, c.committed(d, n, now, err))
 		})
 	})
 	c.did("7a started")
+}
+
+// entry is what a commit writes.
+func (c *Consumer) entry(d *delivery, n int, result []byte, revision uint64, at time.Time) keyvalue.Entry {
+	return keyvalue.Entry{
+		State: keyvalue.Done, SiteID: d.Event.SiteID, SourceURI: d.Event.SourceURI, Result: result, Attempts: n,
+		Worker: c.cfg.Worker, Commit: d.commitID(), Time: at, Revision: revision,
+	}
 }
 
 // insist repeats a commit that the server has not taken, for err, and returns the entry that stands then: ours, or another's if it was first.

@@ -179,7 +179,9 @@ func (c *Consumer) beat(ctx context.Context) {
 
 // commitID tells one's own ledger entry from another's.
 func (d *delivery) commitID() string {
-	return d.Ref.Stream + "/" + strconv.FormatUint(d.Ref.Sequence, 10) + "/" + strconv.FormatUint(d.count, 10)
+	id := append(make([]byte, 0, 64), d.Ref.Stream...)
+	id = strconv.AppendUint(append(id, '/'), d.Ref.Sequence, 10)
+	return string(strconv.AppendUint(append(id, '/'), d.count, 10))
 }
 
 // source is scheme://host of the report's source, or [dlq.LocalFiles].
@@ -195,10 +197,11 @@ func (d *delivery) log() *slog.Logger { return slog.New(d.logger.Handler().WithA
 
 // info logs what became of the report, without the logger that log makes for it.
 func (d *delivery) info(event string, more ...slog.Attr) {
-	d.logger.LogAttrs(context.Background(), slog.LevelInfo, event, append(d.names(), more...)...)
+	var all [4]slog.Attr
+	d.logger.LogAttrs(context.Background(), slog.LevelInfo, event, append(append(all[:0], d.names()...), more...)...)
 }
 
 // names tell of which report a line is.
 func (d *delivery) names() []slog.Attr {
-	return append(make([]slog.Attr, 0, 4), slog.String("site", d.Event.SiteID), slog.String("key", d.Key.Short()))
+	return []slog.Attr{slog.String("site", d.Event.SiteID), slog.String("key", d.Key.Short())}
 }

@@ -13,9 +13,9 @@ import (
 // ahead is what the server said of a report when it was looked up together with those that arrived with it. Without an answer the
 // report is looked up on its own.
 type ahead struct {
-	looked bool           // the ledger has answered
-	entry  keyvalue.Entry // revision 0: there seems to be none
-	known  bool           // the registry knows the site
+	looked bool            // the ledger has answered
+	entry  *keyvalue.Entry // nil: there seems to be none
+	known  bool            // the registry knows the site
 
 	failed bool // the trail says that its last delivery ended with a failed attempt
 }
@@ -72,10 +72,15 @@ func (c *Consumer) lookAhead(batch []*delivery) {
 		if d.Invalid != nil {
 			continue
 		}
-		a := entries[d.Key]
-		d.ahead = ahead{
-			looked: entries != nil && a.Err == nil, entry: a.Entry, known: sites[d.Site],
-			failed: newest[d.Key].Fails(d.Ref.Stream, d.Ref.Sequence, d.count-1),
+		d.ahead = ahead{looked: entries != nil, known: sites[d.Site]}
+		switch a, found := entries[d.Key]; {
+		case found && a.Err != nil:
+			d.ahead.looked = false
+		case found:
+			d.ahead.entry = &a.Entry
+		}
+		if e, found := newest[d.Key]; found {
+			d.ahead.failed = e.Fails(d.Ref.Stream, d.Ref.Sequence, d.count-1)
 		}
 	}
 }

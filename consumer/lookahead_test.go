@@ -89,7 +89,11 @@ func TestLookAhead(t *testing.T) {
 		{false, false, "", false},             // undecodable
 	} {
 		a := batch[i].ahead
-		if a.looked != want.looked || a.known != want.known || a.entry.State != want.state || (a.entry.Revision > 0) != want.revision {
+		var entry keyvalue.Entry
+		if a.entry != nil {
+			entry = *a.entry
+		}
+		if a.looked != want.looked || a.known != want.known || entry.State != want.state || (entry.Revision > 0) != want.revision {
 			t.Errorf("%s: %+v, want %+v", batch[i].Event.SiteID, a, want)
 		}
 	}

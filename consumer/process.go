@@ -60,11 +60,11 @@ func (c *Consumer) process(d *delivery) Outcome {
 	}
 	c.did("4 admitted")
 
-	return c.work(d, n, entry)
+	return c.work(d, n, entry.Revision)
 }
 
-// work is the path from row 4b on, of a report whose entry in the ledger is not final.
-func (c *Consumer) work(d *delivery, n int, entry keyvalue.Entry) Outcome {
+// work is the path from row 4b on, of a report whose entry in the ledger is not final, and has a revision.
+func (c *Consumer) work(d *delivery, n int, revision uint64) Outcome {
 	leave, ok, err := c.enter(d, n) // 4b
 	if err != nil {
 		return c.letGo(d, n, err)
@@ -81,7 +81,7 @@ func (c *Consumer) work(d *delivery, n int, entry keyvalue.Entry) Outcome {
 	c.did("5 attempted")
 	switch j := judge(err, n, c.cfg.Queues.MaxAttempts, c.aside(d, n, err), c.cfg.Backoff, rand.Float64); j.step { // 6
 	case commit:
-		c.commit(d, n, result, entry.Revision) // 7a
+		c.commit(d, n, result, revision) // 7a
 		return Outcome{}
 	case retry:
 		return c.retry(d, n, j) // 7b
@@ -102,10 +102,15 @@ func (c *Consumer) committed(d *delivery, n int, now keyvalue.Entry, err error) 
 	c.did("7a committed")
 	switch {
 	case now.State == keyvalue.Reopened: // an operator wants a corrected file worked
-		return c.work(d, n, now)
+		return c.work(d, n, now.Revision)
 	case now.Commit != d.commitID() || now.Worker != c.cfg.Worker:
 		return c.skip(d, now)
 	}
+	return c.succeed(d, n)
+}
+
+// succeed acks a report whose entry is ours.
+func (c *Consumer) succeed(d *delivery, n int) Outcome {
 	d.ack()
 	d.info("report_succeeded", slog.Int("attempt", n))
 	return Outcome{Kind: Succeeded, Key: d.Key, SiteID: d.Event.SiteID, Attempts: n}
@@ -113,8 +118,11 @@ func (c *Consumer) committed(d *delivery, n int, now keyvalue.Entry, err error) 
 
 // lookup reads the ledger's entry of a report; revision 0 means that there seems to be none.
 func (c *Consumer) lookup(d *delivery) (entry keyvalue.Entry, err error) {
-	if d.ahead.looked {
-		return d.ahead.entry, nil
+	switch {
+	case d.ahead.entry != nil:
+		return *d.ahead.entry, nil
+	case d.ahead.looked:
+		return keyvalue.Entry{}, nil
 	}
 	err = c.persist(d, "ledger look-up", func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout) // one request: if it is lost, repeat it soon

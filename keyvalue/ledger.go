@@ -145,7 +145,8 @@ func (l *Ledger) Commit(ctx context.Context, e Entry) (revision uint64, err erro
 // that would return, which takes [jsapi.Timeout] at most, or a few times that with [Ledger.Group]. It must not block: the answers to other
 // commits wait behind it.
 func (l *Ledger) StartCommit(ref report.Ref, e Entry, done func(revision uint64, err error)) {
-	e.Replaces = e.Revision
+	expected := e.Revision
+	e.Replaces = expected
 	told := func(revision uint64, err error) {
 		if err != nil && !errors.Is(err, ErrConflict) {
 			err = fmt.Errorf("ledger: commit %s: %w", ref.Key.Short(), err)
@@ -162,9 +163,9 @@ func (l *Ledger) StartCommit(ref report.Ref, e Entry, done func(revision uint64,
 	case err != nil:
 		told(0, err)
 	case l.group != nil:
-		go func() { told(l.group.put(subject, value, e.Revision)) }()
+		go func() { told(l.group.put(subject, value, expected)) }()
 	default:
-		w.start(compareAndSet(subject, value, e.Revision), told)
+		w.start(compareAndSet(subject, value, expected), told)
 	}
 }
 
@@ -200,7 +201,7 @@ func (l *Ledger) Len(ctx context.Context) (uint64, error) {
 }
 
 func ledgerSubject(site report.Token, key report.Key) string {
-	return "$KV." + ledgerBucket + "." + entryKey(site, key)
+	return "$KV." + ledgerBucket + "." + string(site) + "." + string(key)
 }
 
 func entryKey(site report.Token, key report.Key) string { return string(site) + "." + string(key) }

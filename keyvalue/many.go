@@ -34,7 +34,7 @@ type Answer struct {
 
 // Answers is [Ledger.LookupMany] with everything that the ledger holds.
 func (l *Ledger) Answers(ctx context.Context, refs []report.Ref) (map[report.Key]Answer, error) {
-	found := map[report.Key]Answer{} // mostly, nothing is
+	found := map[report.Key]Answer{}
 	for total := len(refs); len(refs) > 0; {
 		n := min(len(refs), l.portion.size())
 		began := time.Now()
@@ -54,14 +54,19 @@ func (l *Ledger) Answers(ctx context.Context, refs []report.Ref) (map[report.Key
 // answers asks once.
 func (l *Ledger) answers(ctx context.Context, refs []report.Ref, found map[report.Key]Answer) error {
 	subjects := make([]string, len(refs))
-	asked := make(map[string]report.Key, len(refs))
 	for i, r := range refs {
 		subjects[i] = ledgerSubject(r.Site, r.Key)
-		asked[subjects[i]] = r.Key
 	}
+	var asked map[string]report.Key // made when something is found: mostly, nothing is
 	for m, err := range jsapi.Lasts(ctx, l.js, ledgerStream, subjects) {
 		if err != nil {
 			return err
+		}
+		if asked == nil {
+			asked = make(map[string]report.Key, len(refs))
+			for i, r := range refs {
+				asked[subjects[i]] = r.Key
+			}
 		}
 		if key, ok := asked[m.Subject]; ok {
 			e, err := readEntry(m.Data, m.Sequence)

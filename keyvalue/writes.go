@@ -22,9 +22,9 @@ import (
 // nats.go's asynchronous publisher does the same with a future for each message and a full JSON decoder for each answer
 // (v1.55.0); docs/performance.md has what that costs.
 type writes struct {
-	nc    *nats.Conn
-	inbox string // answers come on inbox.<number>
-	known string // how the server's answer to a write that succeeded begins
+	nc      *nats.Conn
+	answers string // come on this and the number of the write
+	known   string // how the server's answer to a write that succeeded begins
 
 	mu     sync.Mutex
 	number uint64
@@ -38,8 +38,8 @@ type write struct {
 }
 
 func openWrites(nc *nats.Conn, stream string) (*writes, error) {
-	w := &writes{nc: nc, inbox: nc.NewInbox(), known: fmt.Sprintf(`{"stream":%q,"seq":`, stream), open: map[uint64]write{}}
-	if _, err := nc.Subscribe(w.inbox+".*", w.answered); err != nil {
+	w := &writes{nc: nc, answers: nc.NewInbox() + ".", known: fmt.Sprintf(`{"stream":%q,"seq":`, stream), open: map[uint64]write{}}
+	if _, err := nc.Subscribe(w.answers+"*", w.answered); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -90,7 +90,7 @@ func expecting(revision uint64) nats.Header {
 // [jsapi.Timeout] or a little more. It must not block: other answers wait behind it.
 func (w *writes) start(m *nats.Msg, done func(seq uint64, err error)) {
 	number := w.expect(done)
-	m.Reply = w.inbox + "." + strconv.FormatUint(number, 10)
+	m.Reply = string(strconv.AppendUint(append(make([]byte, 0, 64), w.answers...), number, 10))
 	if err := w.nc.PublishMsg(m); err != nil {
 		w.tell(number, 0, err)
 	}
