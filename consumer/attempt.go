@@ -12,8 +12,7 @@ import (
 
 // attempt runs the handler once under its time-out and returns a checked result or an error. A panic is an error, and so is
 // a handler that does not return.
-func (c *Consumer) attempt(d *delivery, n int) (report.Result, error) {
-	defer c.inflight.begin(d, n)()
+func (c *Consumer) attempt(d *delivery) (report.Result, error) {
 	ctx := newAttemptContext(c.running, c.cfg.AttemptTimeout)
 	defer ctx.end()
 	returns := d.handlers.call(func() (report.Result, error) { return c.guarded(ctx, d) })

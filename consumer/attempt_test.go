@@ -83,7 +83,7 @@ func TestAttempt(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				c, d := bare(t, func(ctx context.Context, _ report.Event) (report.Result, error) { return tt.run(ctx) })
-				result, err := c.attempt(d, 1)
+				result, err := c.attempt(d)
 				if err == nil {
 					t.Fatalf("the attempt returned %s, want an error", result)
 				}
@@ -116,7 +116,7 @@ func TestAttemptResult(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				c, d := bare(t, func(ctx context.Context, _ report.Event) (report.Result, error) { return r(ctx) })
-				if result, err := c.attempt(d, 1); err != nil || string(result) != `{"pages":12}` {
+				if result, err := c.attempt(d); err != nil || string(result) != `{"pages":12}` {
 					t.Errorf("the attempt returned %s, %v", result, err)
 				}
 			})
@@ -139,7 +139,7 @@ func TestAttemptNeverReturns(t *testing.T) {
 				if stopped {
 					c.cut()
 				}
-				_, err := c.attempt(d, 1)
+				_, err := c.attempt(d)
 				switch fault := report.Classify(err); {
 				case stopped != errors.Is(err, errCut):
 					t.Errorf("the attempt returned %v", err)

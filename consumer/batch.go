@@ -69,6 +69,7 @@ func (a *arrivals) next() (reports []*delivery) {
 // begin works reports that were looked up together. One that was delivered before has its own goroutine at once: it waits for the
 // server (row 3b).
 func (c *Consumer) begin(reports []*delivery) {
+	c.inflight.begin(reports, c.cfg.Queues.MaxAttempts)
 	b := &batch{working: 1}
 	for _, d := range reports {
 		if d.again() && len(reports) > 1 {

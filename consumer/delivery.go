@@ -26,6 +26,7 @@ type delivery struct {
 	logger   *slog.Logger
 
 	forgotten int // attempts that are not in the count, see inflight.go
+	noted     int // its record there, from 1
 	ahead     ahead
 
 	ackWait time.Duration
@@ -70,7 +71,7 @@ func (c *Consumer) receive(m *nats.Msg, since, made time.Time) (*delivery, error
 		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, older: meta.Timestamp.Before(made),
 		ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log,
 	}
-	d.forgotten = c.inflight.forgotten(ref, d.Key, d.attempt(c.cfg.Queues.MaxAttempts))
+	d.forgotten = c.inflight.forgotten(d.Message, d.attempt(c.cfg.Queues.MaxAttempts))
 	return d, nil
 }
 
@@ -87,6 +88,7 @@ func (c *Consumer) finish(d *delivery, o Outcome) {
 	c.note(d, o)
 	c.observe(o)
 	c.hand.remove(d)
+	c.inflight.end(d)
 	if d.stuck != nil {
 		c.stuck.Add(1)
 		<-d.stuck

@@ -16,34 +16,41 @@ import (
 )
 
 // An embedded server dies with its worker and may forget the deliveries of its last moments (server v2.15.3: about 20 ms). So a report
-// that kills both could be tried for ever. The in-flight file names the attempts that are running; it is written in place, into
-// the page cache, which survives the process. What the file still names at the next start has been spent. The record of an attempt that has
-// ended stays until another takes its place: its report is gone by then, or the attempt was spent all the same.
+// that kills both could be tried for ever. The in-flight file names the reports in hand, and the attempt that each is for; it is written in place, into
+// the page cache, which survives the process. What the file still names at the next start has been spent, as every delivery has that
+// was in hand when a worker died. The record of a report that is not in hand any more
+// stays until another takes its place: the report is gone by then, or the attempt was spent all the same.
 
-// inflightRecord is the size of a record: key, queue, sequence, attempt and a checksum.
-const inflightRecord = 32 + 1 + 8 + 4 + 4
+// inflightRecord is the size of a record: key, queue, sequence, time of publication, attempt and a checksum.
+const inflightRecord = 32 + 1 + 8 + 8 + 4 + 4
 
 // inflight is the file and what it says. Without a file, and as nil, it remembers nothing.
 type inflight struct {
 	file *os.File
 
 	mu    sync.Mutex
-	slots int64                     // records in the file
-	free  []int64                   // of them: not in use
+	used  []bool                    // the records of the file: may not be overwritten
+	inUse int                       // of them
+	next  int                       // where to look for others
 	spent map[inflightReport]*spent // left by the process before
 }
 
 type inflightReport struct {
-	ref stream.Ref
-	key report.Key
+	ref       stream.Ref
+	key       report.Key
+	published int64 // in nanoseconds: streams that are made anew give their sequences again
+}
+
+func inflightOf(m stream.Message) inflightReport {
+	return inflightReport{m.Ref, m.Key, m.PublishedAt.UnixNano()}
 }
 
 // spent is a record that the process before has left.
 type spent struct {
-	at      int64 // its place in the file
-	held    bool  // the place is still its own
-	attempt int   // in which that process died
-	lag     int   // by how much the server's count is too low; -1 until that is known
+	at      int  // its place in the file
+	held    bool // the place is still its own
+	attempt int  // in which that process died
+	lag     int  // by how much the server's count is too low; -1 until that is known
 }
 
 // openInflight opens or creates the file. Records of messages that are gone are dropped, and so is what is garbled.
@@ -60,10 +67,10 @@ func openInflight(ctx context.Context, path string, queues *stream.Queues) (*inf
 	if err != nil {
 		return nil, fmt.Errorf("open the in-flight file: %w", err)
 	}
-	f.slots = min(info.Size()/inflightRecord, 1<<16)
+	f.used = make([]bool, min(info.Size()/inflightRecord, 1<<16))
 	b := make([]byte, inflightRecord)
-	for at := range f.slots {
-		if _, err := f.file.ReadAt(b, at*inflightRecord); err != nil {
+	for at := range f.used {
+		if _, err := f.file.ReadAt(b, int64(at)*inflightRecord); err != nil {
 			return nil, fmt.Errorf("read the in-flight file: %w", err)
 		}
 		r, attempt, ok := parseInflight(b)
@@ -72,64 +79,95 @@ func openInflight(ctx context.Context, path string, queues *stream.Queues) (*inf
 			if err != nil && !errors.Is(err, jsapi.ErrNotFound) {
 				return nil, fmt.Errorf("read the in-flight file: %w", err)
 			}
-			ok = err == nil && m.Key == r.key
+			ok = err == nil && inflightOf(m) == r
 		}
 		last := f.spent[r]
 		switch {
 		case !ok:
-			f.free = append(f.free, at)
 		case last == nil:
 			f.spent[r] = &spent{at, true, attempt, -1}
+			f.use(at)
 		default: // of two attempts the later one counts
-			f.free = append(f.free, at)
 			last.attempt = max(last.attempt, attempt)
 		}
 	}
 	return f, nil
 }
 
-// begin notes that an attempt runs, until the returned function is called.
-func (f *inflight) begin(d *delivery, attempt int) (end func()) {
-	if f == nil || f.file == nil {
-		return func() {}
+// begin notes reports that are about to be worked, each until end: in one write, if the file has room for them side by side.
+func (f *inflight) begin(reports []*delivery, most int) {
+	if f == nil || f.file == nil || len(reports) == 0 {
+		return
 	}
-	r := inflightReport{d.Ref, d.Key}
-	at := f.take(r)
-	if _, err := f.file.WriteAt(formatInflight(r, attempt), at*inflightRecord); err != nil {
-		d.log().Warn("attempt not noted in the in-flight file", "err", err)
+	var b []byte
+	from := 0 // where b goes
+	for i, at := range f.take(reports) {
+		d := reports[i]
+		if d.noted = at + 1; at != from+len(b)/inflightRecord {
+			f.write(d, b, from)
+			b, from = b[:0], at
+		}
+		b = appendInflight(b, inflightOf(d.Message), d.attempt(most))
 	}
-	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.free = append(f.free, at)
+	f.write(reports[0], b, from)
+}
+
+func (f *inflight) write(d *delivery, records []byte, at int) {
+	if _, err := f.file.WriteAt(records, int64(at)*inflightRecord); err != nil {
+		d.log().Warn("attempts not noted in the in-flight file", "number", len(records)/inflightRecord, "err", err)
 	}
 }
 
-// take finds the report's record, or a free one.
-func (f *inflight) take(r inflightReport) (at int64) {
+// end frees the report's record.
+func (f *inflight) end(d *delivery) {
+	if d.noted == 0 {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if s := f.spent[r]; s != nil && s.held {
-		s.held = false
-		return s.at
+	f.used[d.noted-1] = false
+	f.inUse--
+	d.noted = 0
+}
+
+// take finds each report's record, or free ones, side by side where it can: half of the file is kept free for that.
+func (f *inflight) take(reports []*delivery) []int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n := 2 * (f.inUse + len(reports)); len(f.used) < n {
+		f.used = append(f.used, make([]bool, n-len(f.used))...)
 	}
-	if n := len(f.free); n > 0 {
-		at, f.free = f.free[n-1], f.free[:n-1]
-		return at
+	places := make([]int, len(reports))
+	for i, d := range reports {
+		if s := f.spent[inflightOf(d.Message)]; s != nil && s.held {
+			s.held = false
+			places[i] = s.at
+			continue
+		}
+		for f.next %= len(f.used); f.used[f.next]; {
+			f.next = (f.next + 1) % len(f.used)
+		}
+		f.use(f.next)
+		places[i] = f.next
+		f.next++
 	}
-	f.slots++
-	return f.slots - 1
+	return places
+}
+
+func (f *inflight) use(at int) {
+	f.used[at] = true
+	f.inUse++
 }
 
 // forgotten is how many attempts of a report the server does not count, as it died with the process that made them. counted is what it
 // counts, this delivery included.
-func (f *inflight) forgotten(ref stream.Ref, key report.Key, counted int) int {
+func (f *inflight) forgotten(m stream.Message, counted int) int {
 	if f == nil {
 		return 0
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := f.spent[inflightReport{ref, key}]
+	s := f.spent[inflightOf(m)]
 	if s == nil {
 		return 0
 	}
@@ -139,31 +177,31 @@ func (f *inflight) forgotten(ref stream.Ref, key report.Key, counted int) int {
 	return s.lag
 }
 
-// close forgets what has ended, as the server knows of it, unless an attempt still runs.
+// close forgets what has ended, as the server knows of it, unless something is still in hand.
 func (f *inflight) close() {
 	if f.file == nil {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if int64(len(f.free)) == f.slots {
+	if f.inUse == 0 {
 		_ = f.file.Truncate(0)
 	}
 	_ = f.file.Close()
 }
 
-func formatInflight(r inflightReport, attempt int) []byte {
-	b := make([]byte, 0, inflightRecord)
-	key, _ := hex.DecodeString(string(r.key)) // ours, so it is hex
-	b = append(b, key...)
+func appendInflight(b []byte, r inflightReport, attempt int) []byte {
+	from := len(b)
+	b, _ = hex.AppendDecode(b, []byte(r.key)) // ours, so it is hex
 	queue := byte(1)
 	if r.ref.Stream == stream.Requeued {
 		queue = 2
 	}
 	b = append(b, queue)
 	b = binary.LittleEndian.AppendUint64(b, r.ref.Sequence)
+	b = binary.LittleEndian.AppendUint64(b, uint64(r.published))
 	b = binary.LittleEndian.AppendUint32(b, uint32(attempt))
-	return binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+	return binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b[from:]))
 }
 
 func parseInflight(b []byte) (r inflightReport, attempt int, ok bool) {
@@ -173,5 +211,6 @@ func parseInflight(b []byte) (r inflightReport, attempt int, ok bool) {
 	}
 	r.key = report.Key(hex.EncodeToString(body[:32]))
 	r.ref = stream.Ref{Stream: stream.Names()[body[32]-1], Sequence: binary.LittleEndian.Uint64(body[33:])}
-	return r, int(min(binary.LittleEndian.Uint32(body[41:]), 1<<20)), true
+	r.published = int64(binary.LittleEndian.Uint64(body[41:]))
+	return r, int(min(binary.LittleEndian.Uint32(body[49:]), 1<<20)), true
 }

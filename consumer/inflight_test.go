@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,15 +27,19 @@ func (w *world) left(t *testing.T, died map[string]int) string {
 		}
 		seq = m.Ref.Sequence
 		for n := range died[m.Event.SiteID] {
-			end := f.begin(&delivery{Message: m}, n+1)
+			d := inAttempt(m, n+1)
+			f.begin([]*delivery{d}, 4)
 			if n+1 < died[m.Event.SiteID] {
-				end()
+				f.end(d)
 			}
 		}
 	}
 	f.close()
 	return path
 }
+
+// inAttempt is a report in hand for its attempt n.
+func inAttempt(m stream.Message, n int) *delivery { return &delivery{Message: m, count: uint64(n)} }
 
 // The server has forgotten the deliveries in which the process died. The file has not: they are charged, and the report that was
 // tried often enough is buried unrun.
@@ -92,25 +97,25 @@ func TestInflightFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := f.forgotten(a.Ref, a.Key, 1); got != 3 || len(f.spent) != 1 {
+	if got := f.forgotten(a, 1); got != 3 || len(f.spent) != 1 {
 		t.Errorf("A was spent %d times, and the file says %v", got, f.spent)
 	}
-	d := &delivery{Message: a}
-	for n := range 100 {
-		f.begin(d, n)()
+	for range 100 {
+		d := inAttempt(a, 1)
+		f.begin([]*delivery{d}, 4)
+		f.end(d)
 	}
 	if info, err := f.file.Stat(); err != nil || info.Size() > 5*inflightRecord {
 		t.Errorf("the file has %d bytes, %v", info.Size(), err)
 	}
-	f.begin(d, 3)
-	f.begin(d, 2)
-	if both, err := openInflight(t.Context(), path, w.queues()); err != nil || len(both.spent) != 1 || both.forgotten(a.Ref, a.Key, 1) != 3 {
+	f.begin([]*delivery{inAttempt(a, 3), inAttempt(a, 2)}, 4)
+	if both, err := openInflight(t.Context(), path, w.queues()); err != nil || len(both.spent) != 1 || both.forgotten(a, 1) != 3 {
 		t.Errorf("of two attempts the file says %v, %v", both.spent, err)
 	}
 	if err := w.queues().Delete(t.Context(), a.Ref); err != nil {
 		t.Fatal(err)
 	}
-	f.begin(d, 2)
+	f.begin([]*delivery{inAttempt(a, 2)}, 4)
 	gone, err := openInflight(t.Context(), path, w.queues())
 	if err != nil || len(gone.spent) != 0 {
 		t.Errorf("of a message that is gone: %v, %v", gone.spent, err)
@@ -134,10 +139,10 @@ func TestInflightOfAKilledProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := f.forgotten(a.Ref, a.Key, 1); got != n-1 {
+		if got := f.forgotten(a, 1); got != n-1 {
 			t.Fatalf("after %d deaths the file says %d", n-1, got)
 		}
-		f.begin(&delivery{Message: a}, n) // and never ends
+		f.begin([]*delivery{inAttempt(a, n)}, 4) // and never ends
 		f.close()
 	}
 	w.cfg.InFlight = path
@@ -147,4 +152,88 @@ func TestInflightOfAKilledProcess(t *testing.T) {
 	if got := w.entry("A").Attempts; got != 4 {
 		t.Errorf("it took %d attempts, want 4", got)
 	}
+}
+
+// Many reports are noted together, also where records between them are in use, and each is found again.
+func TestInflightOfMany(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), script{})
+	for i := range 40 {
+		w.publish(fmt.Sprint("S", i))
+	}
+	path := filepath.Join(t.TempDir(), "inflight")
+	f, err := openInflight(t.Context(), path, w.queues())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.close()
+	var all []*delivery
+	for seq := range uint64(40) {
+		m, err := w.queues().Next(t.Context(), stream.Reports, seq+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, inAttempt(m, int(seq%3)+1))
+	}
+	f.begin(all, 4)
+	f.begin(nil, 4)
+	for i := range 20 {
+		f.end(all[2*i]) // every other record is free now
+	}
+	again := all[:0:0]
+	for i := range 20 {
+		again = append(again, inAttempt(all[2*i].Message, 3))
+	}
+	f.begin(again, 4)
+	places := map[int]bool{}
+	for i := range 20 {
+		places[all[2*i+1].noted], places[again[i].noted] = true, true
+	}
+	if len(places) != 40 || f.inUse != 40 {
+		t.Errorf("40 reports in hand have %d records, of %d in use", len(places), f.inUse)
+	}
+	next, err := openInflight(t.Context(), path, w.queues())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.file.Close()
+	for i, d := range all {
+		want := i%3 + 1
+		if i%2 == 0 {
+			want = 3
+		}
+		if got := next.forgotten(d.Message, 1); got != want {
+			t.Errorf("report %d was spent %d times, want %d", i, got, want)
+		}
+	}
+	w.check(invariant.Tally{Waiting: 40})
+}
+
+// Streams that are made anew give their sequences again. What a file says of the messages before is not said of those.
+func TestInflightOfStreamsMadeAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), script{})
+	w.publish("A")
+	path := w.left(t, map[string]int{"A": 3})
+	if err := w.js.DeleteStream(t.Context(), stream.Reports); err != nil {
+		t.Fatal(err)
+	}
+	if err := Setup(t.Context(), w.js, w.cfg.Queues); err != nil {
+		t.Fatal(err)
+	}
+	w.keys = nil
+	w.publish("A")
+	f, err := openInflight(t.Context(), path, w.queues())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.close()
+	m, err := w.queues().Next(t.Context(), stream.Reports, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Ref.Sequence != 1 || f.forgotten(m, 1) != 0 {
+		t.Errorf("message %d is charged %d attempts of one that is gone", m.Ref.Sequence, f.forgotten(m, 1))
+	}
+	w.check(invariant.Tally{Waiting: 1})
 }

@@ -76,7 +76,7 @@ func (c *Consumer) work(d *delivery, n int, revision uint64) Outcome {
 		leave()
 		return c.park(d, n-1, why)
 	}
-	result, err := c.attempt(d, n) // 5
+	result, err := c.attempt(d) // 5
 	leave()
 	c.did("5 attempted")
 	switch j := judge(err, n, c.cfg.Queues.MaxAttempts, c.aside(d, n, err), c.cfg.Backoff, rand.Float64); j.step { // 6

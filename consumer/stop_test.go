@@ -187,7 +187,7 @@ func TestErrorAfterTheCut(t *testing.T) {
 				return r(ctx)
 			})
 			c.cut()
-			if _, err := c.attempt(d, 1); !errors.Is(err, errCut) {
+			if _, err := c.attempt(d); !errors.Is(err, errCut) {
 				t.Errorf("attempt returned %v, want %v", err, errCut)
 			}
 		})
