@@ -77,7 +77,7 @@ func (c *Consumer) lookAhead(batch []*delivery) {
 		case found && a.Err != nil:
 			d.ahead.looked = false
 		case found:
-			d.ahead.entry = &a.Entry
+			d.ahead.entry = new(a.Entry)
 		}
 		if e, found := newest[d.Key]; found {
 			d.ahead.failed = e.Fails(d.Ref.Stream, d.Ref.Sequence, d.count-1)
