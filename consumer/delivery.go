@@ -197,10 +197,17 @@ func (d *delivery) source() string {
 // log is for lines about the report.
 func (d *delivery) log() *slog.Logger { return slog.New(d.logger.Handler().WithAttrs(d.names())) }
 
-// info logs what became of the report, without the logger that log makes for it.
+// info logs what became of the report, without the logger that log makes for it, and without looking for the line of the source that
+// nobody asks for.
 func (d *delivery) info(event string, more ...slog.Attr) {
-	var all [4]slog.Attr
-	d.logger.LogAttrs(context.Background(), slog.LevelInfo, event, append(append(all[:0], d.names()...), more...)...)
+	ctx, h := context.Background(), d.logger.Handler()
+	if !h.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	r := slog.NewRecord(time.Now(), slog.LevelInfo, event, 0)
+	r.AddAttrs(d.names()...)
+	r.AddAttrs(more...)
+	_ = h.Handle(ctx, r) // as slog.Logger does
 }
 
 // names tell of which report a line is.
