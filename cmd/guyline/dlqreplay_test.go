@@ -120,7 +120,7 @@ func TestReplayInterrupted(t *testing.T) {
 	if queued := y.stored(t, stream.Requeued); queued != n {
 		t.Errorf("%d copies are queued", queued)
 	}
-	y.want(t, 0, []string{"audit", "log", string(y.published[0])}, "replay", "the portal is back")
+	y.want(t, 0, []string{"audit", "log"}, "replay", "the portal is back") // of the first letter, whichever report died first
 }
 
 // The command is killed again and again in the middle of a bulk replay, while reports are worked: in the end each has run exactly
