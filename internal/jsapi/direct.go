@@ -23,6 +23,9 @@ const (
 	manyBytes    = 4 << 20 // that one answer stops after
 )
 
+// noResults is the server's word that no subject has a message. It has the same code, 404, for one that it cannot read (v2.15.3).
+const noResults = "No Results"
+
 // ErrTooMany says that subjects with wildcards match more messages than the server gives at once.
 var ErrTooMany = errors.New("the subjects match too many messages")
 
@@ -137,7 +140,7 @@ func lasts(ctx context.Context, js jetstream.JetStream, stream string, subjects 
 			return false, err
 		case broken:
 			return false, nil
-		case code == "404":
+		case code == "404" && status.Get("Description") == noResults:
 			return true, nil
 		case code == "413":
 			return false, ErrTooMany

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -143,5 +144,34 @@ func TestLastsBesideOddHeaders(t *testing.T) {
 	got := lasts(t, js, "s.a", "s.b", "s.c", "s.d")
 	if len(got) != 3 || got["s.a"] != 1 || got["s.b"] != 2 || got["s.d"] != 4 {
 		t.Errorf("got %v", got)
+	}
+}
+
+// A message that is stored but cannot be read is neither taken for one that is not there nor for the end of the answer.
+func TestLastsOfDamaged(t *testing.T) {
+	t.Parallel()
+	srv := natstest.Start(t)
+	fill(t, srv.JetStream(t), "s.a", "s.damaged", "s.b", "s.c")
+	srv.Damage(t, "S", "body of s.damaged")
+	js := srv.JetStream(t)
+	for _, asked := range [][]string{
+		{"s.damaged"}, {"s.x", "s.damaged"}, {"s.a", "s.damaged"}, {"s.damaged", "s.b"}, {"s.a", "s.damaged", "s.b", "s.c"}, {"s.*"}, {">"},
+	} {
+		var failed error
+		for _, err := range jsapi.Lasts(limited(t), js, "S", asked) {
+			failed = err
+		}
+		if failed == nil || !strings.Contains(failed.Error(), "404 Message Not Found") {
+			t.Errorf("%v: the error is %v", asked, failed)
+		}
+	}
+	for _, asked := range [][]string{{"s.x"}, {"s.a"}, {"s.a", "s.b", "s.c"}} {
+		want := len(asked)
+		if asked[0] == "s.x" {
+			want = 0
+		}
+		if got := lasts(t, js, asked...); len(got) != want {
+			t.Errorf("%v beside a damaged one: got %v", asked, got)
+		}
 	}
 }

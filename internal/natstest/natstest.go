@@ -11,7 +11,7 @@
 // A fault is the real fault: [Server.Stop] shuts the server down under its clients, and
 // [Server.Restart] brings it back on the same port with the same data, so that clients reconnect.
 // The data is written to the operating system, not synced to the disk: a restart keeps it, which is
-// all these tests ask.
+// all these tests ask. [Server.Damage] spoils a message in the store.
 //
 // Connections and servers close when the test ends, the connections first. t.Context() ends
 // before that, so what a test has started on it can still settle its messages.
@@ -22,8 +22,11 @@
 package natstest
 
 import (
+	"bytes"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -121,6 +124,36 @@ func (s *Server) Restart(t testing.TB) {
 	s.stop()
 	// Another test's client may hold the port for a moment, as the near end of its own connection.
 	Eventually(t, "the server to start again", func() bool { return s.start(t) })
+}
+
+// Damage changes the first byte of a body in the files of a stream, as a failing disk could, and starts the server again. Other messages must
+// be stored behind it: a damaged last one is cut off when the server starts, as if it had not been written to its end.
+func (s *Server) Damage(t testing.TB, stream, body string) {
+	t.Helper()
+	s.stop()
+	files, err := filepath.Glob(filepath.Join(s.dir, "jetstream", "$G", "streams", stream, "msgs", "*.blk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := 0
+	for _, name := range files {
+		stored, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := bytes.ReplaceAll(stored, []byte(body), append([]byte{body[0] ^ 1}, body[1:]...))
+		if bytes.Equal(changed, stored) {
+			continue
+		}
+		damaged++
+		if err := os.WriteFile(name, changed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if damaged == 0 {
+		t.Fatalf("natstest: no message of %s has the body %q", stream, body)
+	}
+	s.Restart(t)
 }
 
 // start reports whether the server came up and got its port.
