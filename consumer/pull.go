@@ -63,6 +63,7 @@ type openPull struct {
 	sub  *nats.Subscription
 	sent time.Time
 	left int // reports that it may still bring
+	room int // bytes for them
 }
 
 // mostRetired bounds the subscriptions of pulls that were given up: an outage may be long.
@@ -153,7 +154,7 @@ func (p *puller) ask(most int, wait bool) error {
 	p.number++
 	p.fresh = false
 	number := strconv.FormatUint(p.number, 10)
-	p.open[number] = &openPull{p.sub, time.Now(), most}
+	p.open[number] = &openPull{p.sub, time.Now(), most, p.bytes}
 	err := p.nc.PublishRequest(p.next, p.inbox+"."+number, []byte(ask+"}"))
 	if err != nil {
 		delete(p.open, number)
@@ -199,7 +200,9 @@ func (p *puller) brought(m *nats.Msg) time.Time {
 		return time.Time{}
 	}
 	pull := p.open[number]
-	if pull.left--; pull.left <= 0 {
+	pull.left--
+	pull.room -= m.Size()
+	if pull.left <= 0 || pull.room == 0 { // the server counts bytes so, too, and says nothing when a pull is filled to the byte (v2.15.3)
 		delete(p.open, number)
 	}
 	return pull.sent

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/internal/invariant"
 	"github.com/guyline/guyline/internal/natstest"
@@ -161,6 +162,73 @@ func TestPullOfOneIsUnbounded(t *testing.T) {
 	}
 	if got, _, _, err := p.pull(1, false); len(got) != 1 || err != nil {
 		t.Fatalf("a pull of one: %d reports, %v", len(got), err)
+	}
+}
+
+// A pull that its reports fill to the byte ends without a word of the server. It is over when they have come, and the next one goes on.
+func TestPullIsFull(t *testing.T) {
+	t.Parallel()
+	header := nats.Header{"x-y": {"  z ", "z"}}
+	for name, tt := range map[string]struct {
+		like     nats.Msg
+		fill     int // of three that are asked for
+		wait     bool
+		replicas int
+	}{
+		"one fills it":      {nats.Msg{Data: []byte("x")}, 1, false, 1},
+		"two fill it":       {nats.Msg{Data: []byte("x")}, 2, false, 1},
+		"three fill it":     {nats.Msg{Data: []byte("x")}, 3, false, 1},
+		"a pull that waits": {nats.Msg{Data: []byte("x")}, 2, true, 1},
+		"large":             {nats.Msg{Data: bytes.Repeat([]byte("x"), 100<<10)}, 2, false, 1},
+		"with headers":      {nats.Msg{Header: header, Data: []byte("x")}, 2, false, 1},
+		"headers alone":     {nats.Msg{Header: header}, 2, false, 1},
+		"nothing in them":   {nats.Msg{}, 2, false, 1},
+		"replicated":        {nats.Msg{Data: []byte("x")}, 2, false, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := quick()
+			cfg.Queues.AckWait, cfg.Queues.Replicas = time.Minute, tt.replicas
+			var js jetstream.JetStream
+			if tt.replicas == 1 {
+				js = natstest.Start(t).JetStream(t)
+			} else {
+				js = natstest.StartCluster(t).JetStream(t)
+			}
+			if err := stream.Setup(t.Context(), js, cfg.Queues); err != nil {
+				t.Fatal(err)
+			}
+			const reports = 6 // one digit is enough for every number in their reply subjects: all have one size
+			for range reports {
+				msg := tt.like
+				msg.Subject = "reports.submitted.R"
+				if _, err := js.PublishMsg(t.Context(), &msg); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p, err := (&Consumer{js: js, cfg: cfg}).newPuller(stream.Reports)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, _, _, err := p.pull(1, false)
+			if err != nil || len(first) != 1 {
+				t.Fatalf("%d reports, %v", len(first), err)
+			}
+			p.bytes = tt.fill * first[0].Size()
+			for _, want := range []int{tt.fill, min(tt.fill, reports-1-tt.fill)} {
+				got := 0
+				for more := true; more; {
+					var some []*nats.Msg
+					if some, _, more, err = p.pull(3-got, tt.wait); err != nil {
+						t.Fatalf("after %d reports: %v", got, err)
+					}
+					got += len(some)
+				}
+				if got != want {
+					t.Errorf("a pull has brought %d reports, want %d", got, want)
+				}
+			}
+		})
 	}
 }
 
