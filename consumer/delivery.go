@@ -40,11 +40,11 @@ type delivery struct {
 }
 
 // take takes the reports of a pull in hand and begins to work them. Each calls release in the end. The server has not delivered them
-// before since; the consumer that did was made at a time.
-func (c *Consumer) take(messages []*nats.Msg, since, made time.Time, release func()) {
+// before since.
+func (c *Consumer) take(messages []*nats.Msg, since time.Time, q *durable, release func()) {
 	reports := make([]*delivery, 0, len(messages))
 	for _, m := range messages {
-		d, err := c.receive(m, since, made)
+		d, err := c.receive(m, since, q)
 		if err != nil { // a message without a JetStream reply cannot come from a pull
 			c.log.Error("received something that is no JetStream message", "subject", m.Subject, "err", err)
 			release()
@@ -60,7 +60,7 @@ func (c *Consumer) take(messages []*nats.Msg, since, made time.Time, release fun
 	}
 }
 
-func (c *Consumer) receive(m *nats.Msg, since, made time.Time) (*delivery, error) {
+func (c *Consumer) receive(m *nats.Msg, since time.Time, q *durable) (*delivery, error) {
 	meta, err := m.Metadata()
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (c *Consumer) receive(m *nats.Msg, since, made time.Time) (*delivery, error
 	ref := stream.Ref{Stream: meta.Stream, Sequence: meta.Sequence.Stream}
 	d := &delivery{
 		Message: stream.Read(ref, m.Subject, m.Header, m.Data, meta.Timestamp),
-		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, older: meta.Timestamp.Before(made),
+		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, older: q.older(meta),
 		ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log,
 	}
 	d.forgotten = c.inflight.forgotten(d.Message, d.attempt(c.cfg.Queues.MaxAttempts))

@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/guyline/guyline/stream"
 )
 
@@ -22,6 +25,24 @@ const (
 	reopenAgain = 500 * time.Millisecond
 )
 
+// durable is what is known of a queue's consumer. It is used by one goroutine.
+type durable struct {
+	checked time.Time // when it was last there, with the right settings; zero at first, after an error, and when it may be another one
+	made    time.Time
+	last    uint64 // of the numbers that it gives its deliveries
+}
+
+// older reports whether a delivery is of a message that a consumer which was deleted may have delivered too. The consumer gives each delivery, also
+// the second one of a message, the next number, and one that was made anew begins with 1: if the number does not rise, every message counts as
+// older until the consumer has been looked at. Deliveries of two leaders may be out of order, and do no harm: letters are looked for in vain.
+func (q *durable) older(meta *nats.MsgMetadata) bool {
+	if meta.Sequence.Consumer <= q.last {
+		q.checked = time.Time{}
+	}
+	q.last = meta.Sequence.Consumer
+	return q.checked.IsZero() || meta.Timestamp.Before(q.made)
+}
+
 // intake takes reports from one queue while there are free slots, until ctx ends. It returns an error only if the worker
 // must not go on.
 //
@@ -33,32 +54,31 @@ func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.
 	if err != nil {
 		return err
 	}
-	var made time.Time // when the queue's consumer was
-	defer func() {     // what came too late is handed back, and needs no slot for that
+	q := &durable{}
+	defer func() { // what came too late is handed back, and needs no slot for that
 		c.stop() // also if it is this queue that cannot go on
 		left, since, late := p.close()
-		c.take(left, since, made, func() {})
-		c.take(late, time.Time{}, made, func() {})
+		c.take(left, since, q, func() {})
+		c.take(late, time.Time{}, q, func() {})
 	}()
-	var checked time.Time // when the consumer was last there, with the right settings; zero at first and after an error
-	failures := 0         // to find it, in a row
+	failures := 0 // to find the consumer, in a row
 	mine.Store(true)
 	for c.admit(ctx) {
-		if time.Since(checked) > recheck {
+		if time.Since(q.checked) > recheck {
 			found, err := c.findWorker(ctx, name, failures)
-			if found.IsZero() {
+			if found == nil {
 				c.slots.release(1)
 				if failures++; err != nil {
 					return err
 				}
 				continue
 			}
-			failures, checked, made = 0, time.Now(), found
+			failures, q.checked, q.made, q.last = 0, time.Now(), found.Created, found.Delivered.Consumer
 		}
-		if err := c.pull(p, made, mine, other); err != nil {
+		if err := c.pull(p, q, mine, other); err != nil {
 			c.log.Debug("a pull has failed", "queue", name, "err", err)
-			c.slots.narrow()      // what it would have brought may be lost
-			checked = time.Time{} // it may have been made anew, with other settings
+			c.slots.narrow()        // what it would have brought may be lost
+			q.checked = time.Time{} // the consumer may have been made anew, with other settings
 			pause(ctx, pullAgain)
 		}
 		if !mine.Load() && other.Load() {
@@ -69,7 +89,7 @@ func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.
 }
 
 // pull makes one pull with the slot that the caller owns and, if the queue had something at the last look, all others that are free.
-func (c *Consumer) pull(p *puller, made time.Time, mine, other *atomic.Bool) error {
+func (c *Consumer) pull(p *puller, q *durable, mine, other *atomic.Bool) error {
 	own, wait := 1, !mine.Load() && !other.Load()
 	if mine.Load() {
 		own += int(c.slots.claim(int64(mostPulled - own)))
@@ -82,7 +102,7 @@ func (c *Consumer) pull(p *puller, made time.Time, mine, other *atomic.Bool) err
 	for {
 		reports, since, more, err := p.pull(own, wait)
 		own -= len(reports)
-		c.take(reports, since, made, func() { c.slots.release(1) })
+		c.take(reports, since, q, func() { c.slots.release(1) })
 		if some = some || len(reports) > 0; own == 0 || !more {
 			mine.Store(some)
 			c.slots.release(int64(own))
@@ -104,10 +124,9 @@ func (c *Consumer) admit(ctx context.Context) bool {
 	}
 }
 
-// findWorker looks whether the consumer of a queue is there and fits this worker, and returns when it was made. If it cannot be had for now
-// it returns zero after a pause. It returns an error if the worker must not go on: the consumer has other settings by now, or the
-// connection is closed for good.
-func (c *Consumer) findWorker(ctx context.Context, name string, failures int) (made time.Time, err error) {
+// findWorker looks whether the consumer of a queue is there and fits this worker. If it cannot be had for now it returns nil after a
+// pause. It returns an error if the worker must not go on: the consumer has other settings by now, or the connection is closed for good.
+func (c *Consumer) findWorker(ctx context.Context, name string, failures int) (*jetstream.ConsumerInfo, error) {
 	ask, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	found, err := c.queues.Worker(ask, name)
@@ -116,19 +135,19 @@ func (c *Consumer) findWorker(ctx context.Context, name string, failures int) (m
 		if failures > 0 {
 			c.log.Info("pulling again", "queue", name)
 		}
-		return found.CachedInfo().Created, nil
+		return found.CachedInfo(), nil
 	case ctx.Err() != nil:
-		return time.Time{}, nil
+		return nil, nil
 	case errors.Is(err, stream.ErrDrift):
-		return time.Time{}, err
+		return nil, err
 	case c.js.Conn().IsClosed():
-		return time.Time{}, fmt.Errorf("pull from %s: the connection is closed for good: %w", name, err)
+		return nil, fmt.Errorf("pull from %s: the connection is closed for good: %w", name, err)
 	}
 	if failures%60 == 0 { // twice a minute
 		c.log.Warn("cannot pull, trying again", "queue", name, "err", err)
 	}
 	pause(ctx, reopenAgain)
-	return time.Time{}, nil
+	return nil, nil
 }
 
 func pause(ctx context.Context, d time.Duration) {

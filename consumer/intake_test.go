@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -99,5 +100,103 @@ func TestQueuesAlternate(t *testing.T) {
 	w.check(invariant.Tally{Done: 40})
 	if got := strings.Join(order, ""); strings.Contains(got, "PPPPP") || strings.Contains(got, "QQQQQ") {
 		t.Errorf("the queues were worked in the order %s, want them to alternate", got)
+	}
+}
+
+// Once the numbers of the deliveries do not rise, every message counts as older than the consumer until that has been looked at.
+func TestOlder(t *testing.T) {
+	t.Parallel()
+	made := time.Now()
+	before, after := made.Add(-time.Second), made.Add(time.Second)
+	type step struct {
+		number    uint64
+		published time.Time
+		older     bool
+	}
+	for name, steps := range map[string][]step{
+		"rising":           {{8, after, false}, {9, after, false}, {1000, after, false}},
+		"published before": {{8, before, true}, {9, after, false}, {10, before, true}},
+		"falling":          {{8, after, false}, {9, after, false}, {1, after, true}, {2, after, true}, {30, after, true}},
+		"repeated":         {{8, after, false}, {8, after, true}, {9, after, true}},
+		"since the look":   {{7, after, true}, {8, after, true}},
+		"a late one":       {{20, after, false}, {12, after, true}, {21, after, true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := durable{checked: made, made: made, last: 7}
+			looked := false
+			for _, s := range steps {
+				meta := &nats.MsgMetadata{Sequence: nats.SequencePair{Consumer: s.number}, Timestamp: s.published}
+				if got := q.older(meta); got != s.older {
+					t.Errorf("number %d: older: %t, want %t", s.number, got, s.older)
+				}
+				looked = looked || s.older && s.published == after
+				if again := q.checked.IsZero(); again != looked {
+					t.Errorf("number %d: the consumer is looked at again: %t, want %t", s.number, again, looked)
+				}
+			}
+			last := steps[len(steps)-1].number
+			q.checked = time.Now()
+			meta := &nats.MsgMetadata{Sequence: nats.SequencePair{Consumer: last + 1}, Timestamp: after}
+			if q.older(meta) {
+				t.Error("after a look a message that was published since counts as older")
+			}
+		})
+	}
+}
+
+// The numbers of a worker's deliveries rise while another pulls too, messages are delivered again and the server restarts.
+func TestNumbersRise(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), script{})
+	const reports = 60
+	for i := range reports {
+		w.publish(fmt.Sprint("R", i))
+	}
+	var pullers []*puller
+	var known []*durable
+	for range 2 {
+		p, err := w.open().newPuller(stream.Reports)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := w.queues().Worker(t.Context(), stream.Reports)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pullers, known = append(pullers, p), append(known, &durable{checked: time.Now(), made: info.CachedInfo().Created})
+	}
+	restarted := false
+	for done, n := 0, 0; done < reports; n++ {
+		p, q := pullers[n%2], known[n%2]
+		got, _, _, err := p.pull(5, false)
+		if err != nil && !errors.Is(err, errReconnected) {
+			t.Fatal(err)
+		}
+		for _, m := range got {
+			meta, err := m.Metadata()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if q.older(meta) {
+				t.Errorf("delivery %d of message %d, number %d, counts as one of another consumer", meta.NumDelivered, meta.Sequence.Stream, meta.Sequence.Consumer)
+			}
+			word := "+ACK"
+			if meta.NumDelivered == 1 && meta.Sequence.Stream%2 == 0 {
+				word = "-NAK"
+			} else {
+				done++
+			}
+			if _, err := p.nc.Request(m.Reply, []byte(word), time.Minute); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if done > reports/2 && !restarted { // what waits for its second delivery has it after AckWait
+			restarted = true
+			w.srv.Restart(t)
+			for _, p := range pullers {
+				natstest.Eventually(t, "a worker to reconnect", func() bool { return p.nc.Stats().Reconnects > 0 && p.nc.IsConnected() })
+			}
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -82,6 +83,55 @@ func TestConsumerCreatedAnew(t *testing.T) {
 			w.requeue("C", stream.Carried{})
 			w.check(invariant.Tally{Done: 3})
 		})
+	}
+}
+
+// A worker that has no pull open while the consumer is made anew looks for a letter, although the next delivery is counted as the first one.
+func TestConsumerCreatedAnewUnseen(t *testing.T) {
+	t.Parallel()
+	for _, queue := range stream.Names() {
+		for _, busy := range stream.Names() { // with a report of the same queue, or of the other: it has had none of this one
+			t.Run(queue+", busy with "+busy, func(t *testing.T) {
+				t.Parallel()
+				cfg := quick()
+				cfg.Workers = 1
+				cfg.Queues.AckWait = time.Minute
+				release := make(chan struct{})
+				w := newWorld(t, cfg, script{"A": {poison, succeed}, "HELD": {func(ctx context.Context) (report.Result, error) {
+					<-release
+					return succeed(ctx)
+				}}})
+				put := func(queue, site string) {
+					if queue == stream.Reports {
+						w.publish(site)
+					} else {
+						w.requeue(site, stream.Carried{})
+					}
+				}
+				put(queue, "A")
+				died := w.start(dyingAt("7c letter"))
+				natstest.Eventually(t, "the first worker to die", died.nc.IsClosed)
+				pulls := w.attempted("$JS.API.CONSUMER.MSG.NEXT." + queue + "." + stream.Consumer)
+				w.start()
+				natstest.Eventually(t, "another to pull", func() bool { return pulls.Load() > 0 })
+				put(busy, "HELD")
+				natstest.Eventually(t, "it to be busy", func() bool { return w.ran("HELD") == 1 })
+				if err := w.js.DeleteConsumer(t.Context(), queue, stream.Consumer); err != nil {
+					t.Fatal(err)
+				}
+				if err := Setup(t.Context(), w.js, w.cfg.Queues); err != nil {
+					t.Fatal(err)
+				}
+				close(release)
+				w.check(invariant.Tally{Dead: 1, Done: 1})
+				if got := w.ran("A"); got != 1 {
+					t.Errorf("the handler ran %d times, want 1", got)
+				}
+				if got := w.events(w.letter("A").Key, audit.Death); len(got) != 1 {
+					t.Errorf("the trail has deaths %+v, want one", got)
+				}
+			})
+		}
 	}
 }
 
