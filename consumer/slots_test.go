@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -9,6 +10,10 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/guyline/guyline/internal/invariant"
+	"github.com/guyline/guyline/internal/natstest"
+	"github.com/guyline/guyline/report"
 )
 
 // size is how many slots may be used now; what is claimed for that is given back.
@@ -202,5 +207,57 @@ func TestSlotsAfterAnOutage(t *testing.T) {
 	})
 	if err != nil || k.slots.size() == k.slots.most {
 		t.Errorf("after the outage there are %d slots, %v", k.slots.size(), err)
+	}
+}
+
+// A heartbeat that the server does not take is a sign of trouble, also while all slots are in use and no pull can fail.
+func TestSlotsAfterALostHeartbeat(t *testing.T) {
+	t.Parallel()
+	deaf := &natstest.Deaf{}
+	for name, tt := range map[string]struct {
+		way       nats.Option
+		lose, end func(*world, *worker)
+	}{
+		"no answer": {
+			nats.SetCustomDialer(deaf),
+			func(*world, *worker) { deaf.Lose.Store(true) },
+			func(w *world, k *worker) {
+				deaf.Lose.Store(false)
+				if err := k.nc.ForceReconnect(); err != nil { // it may have lost half a message
+					w.Error(err)
+				}
+			},
+		},
+		"no connection": {
+			nats.ReconnectBufSize(8 << 20), // heartbeats are kept for the next one
+			func(w *world, _ *worker) { w.srv.Stop(w) },
+			func(w *world, _ *worker) { w.srv.Restart(w) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := quick()
+			cfg.Workers = 8
+			release := make(chan struct{})
+			w := newWorld(t, cfg, script{})
+			for i := range cfg.Workers {
+				site := fmt.Sprint("R", i)
+				w.script[site] = times(10, func(ctx context.Context) (report.Result, error) {
+					<-release
+					return succeed(ctx)
+				})
+				w.publish(site)
+			}
+			k := w.open(tt.way)
+			w.run(k)
+			natstest.Eventually(t, "all slots to be in use", func() bool {
+				return len(k.hand.all()) == cfg.Workers && k.slots.size() == int64(cfg.Workers)
+			})
+			tt.lose(w, k)
+			natstest.Eventually(t, "all slots but one to be kept", func() bool { return k.slots.size() == 1 })
+			tt.end(w, k)
+			close(release)
+			w.check(invariant.Tally{Done: cfg.Workers})
+		})
 	}
 }
