@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,6 +123,30 @@ func TestAttemptResult(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The attempts of a goroutine have a time each, whatever became of those before, and whether or not their handlers look at it.
+func TestAttemptsInARow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var blocks atomic.Bool
+		release := make(chan struct{})
+		defer close(release)
+		c, d := bare(t, func(ctx context.Context, _ report.Event) (report.Result, error) {
+			if blocks.Load() {
+				<-release
+			}
+			return succeed(ctx)
+		})
+		for n, blocked := range []bool{false, true, true, false, true, false} {
+			blocks.Store(blocked)
+			began := time.Now()
+			_, err := c.attempt(d)
+			if took := time.Since(began); (err != nil) != blocked || blocked != (took == c.cfg.AttemptTimeout+c.handlerGrace()) {
+				t.Errorf("attempt %d, blocked %v: it returned %v after %v", n+1, blocked, err, took)
+			}
+		}
+	})
 }
 
 // A handler that does not return after its context has ended is judged without it: a time-out, or a cut if the worker stops.

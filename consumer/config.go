@@ -39,7 +39,7 @@ type Config struct {
 	Worker  string // name of this process in letters and ledger, like host/4711
 	Version string // of the program, for letters
 
-	// InFlight is a file that names the attempts which run now, for a server that dies with its worker; empty: none. One process at a time.
+	// InFlight is a file that names what is worked now, for a server that dies with its worker; empty: none. One process at a time.
 	InFlight string
 
 	// SyncedStore says that the server syncs every write to the disk. Results that are ready together are then committed together, so that one

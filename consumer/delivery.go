@@ -25,8 +25,9 @@ type delivery struct {
 	upstream string // see source
 	logger   *slog.Logger
 
-	forgotten int // attempts that are not in the count, see inflight.go
-	noted     int // its record there, from 1
+	forgotten int  // attempts that are not in the count, see inflight.go
+	unseen    bool // the last delivery is one of them
+	noted     int  // its record there, from 1
 	ahead     ahead
 
 	ackWait time.Duration
@@ -71,7 +72,7 @@ func (c *Consumer) receive(m *nats.Msg, since time.Time, q *durable) (*delivery,
 		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, older: q.older(meta),
 		ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log,
 	}
-	d.forgotten = c.inflight.forgotten(d.Message, d.attempt(c.cfg.Queues.MaxAttempts))
+	d.forgotten, d.unseen = c.inflight.forgotten(d.Message, d.attempt(c.cfg.Queues.MaxAttempts))
 	return d, nil
 }
 

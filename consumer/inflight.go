@@ -15,11 +15,11 @@ import (
 	"github.com/guyline/guyline/stream"
 )
 
-// An embedded server dies with its worker and may forget the deliveries of its last moments (server v2.15.3: about 20 ms). So a report
-// that kills both could be tried for ever. The in-flight file names the reports in hand, and the attempt that each is for; it is written in place, into
-// the page cache, which survives the process. What the file still names at the next start has been spent, as every delivery has that
-// was in hand when a worker died. The record of a report that is not in hand any more
-// stays until another takes its place: the report is gone by then, or the attempt was spent all the same.
+// An embedded server dies with its worker and may forget the deliveries of its last moments (server v2.15.3: up to 100 ms). So a report
+// that kills both could be tried for ever. The in-flight file names the reports that are worked or wait for it, and the attempt that each is
+// for; it is written in place, into the page cache, which survives the process. What the file still names at the next start has been spent, as
+// every delivery has that was in hand when a worker died, and is suspected like one (decision 10). The record of a report that is not in hand any
+// more stays until another takes its place: the report is gone by then, or the attempt was spent all the same.
 
 // inflightRecord is the size of a record: key, queue, sequence, time of publication, attempt and a checksum.
 const inflightRecord = 32 + 1 + 8 + 8 + 4 + 4
@@ -87,8 +87,9 @@ func openInflight(ctx context.Context, path string, queues *stream.Queues) (*inf
 		case last == nil:
 			f.spent[r] = &spent{at, true, attempt, -1}
 			f.use(at)
-		default: // of two attempts the later one counts
-			last.attempt = max(last.attempt, attempt)
+		case attempt > last.attempt: // of two attempts the later one counts, and keeps its place
+			f.used[last.at], f.used[at] = false, true
+			last.at, last.attempt = at, attempt
 		}
 	}
 	return f, nil
@@ -160,21 +161,22 @@ func (f *inflight) use(at int) {
 }
 
 // forgotten is how many attempts of a report the server does not count, as it died with the process that made them. counted is what it
-// counts, this delivery included.
-func (f *inflight) forgotten(m stream.Message, counted int) int {
+// counts, this delivery included. unseen says that it has forgotten the last one: nobody has said yet what became of that.
+func (f *inflight) forgotten(m stream.Message, counted int) (attempts int, unseen bool) {
 	if f == nil {
-		return 0
+		return 0, false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.spent[inflightOf(m)]
 	if s == nil {
-		return 0
+		return 0, false
 	}
 	if s.lag < 0 {
 		s.lag = max(0, s.attempt+1-counted)
+		unseen = s.lag > 0
 	}
-	return s.lag
+	return s.lag, unseen
 }
 
 // close forgets what has ended, as the server knows of it, unless something is still in hand.

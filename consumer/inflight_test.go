@@ -1,11 +1,14 @@
 package consumer
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
+	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/internal/invariant"
 	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/report"
@@ -41,6 +44,21 @@ func (w *world) left(t *testing.T, died map[string]int) string {
 // inAttempt is a report in hand for its attempt n.
 func inAttempt(m stream.Message, n int) *delivery { return &delivery{Message: m, count: uint64(n)} }
 
+// noted has a worker go on with the file of another process.
+func (k *worker) noted(t *testing.T, path string) {
+	t.Helper()
+	var err error
+	if k.inflight, err = openInflight(t.Context(), path, k.queues); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spentOf is what a file says of a report that the server seems to deliver for the first time.
+func spentOf(f *inflight, m stream.Message) int {
+	n, _ := f.forgotten(m, 1)
+	return n
+}
+
 // The server has forgotten the deliveries in which the process died. The file has not: they are charged, and the report that was
 // tried often enough is buried unrun.
 func TestInflightChargesWhatTheServerForgot(t *testing.T) {
@@ -50,13 +68,7 @@ func TestInflightChargesWhatTheServerForgot(t *testing.T) {
 	w := newWorld(t, cfg, script{"A": {succeed}, "B": {fail, succeed}, "C": {succeed}})
 	w.publish("A", "B", "C", "D")
 	path := w.left(t, map[string]int{"A": 1, "B": 2, "D": 4})
-	w.start(func(k *worker) {
-		f, err := openInflight(t.Context(), path, w.queues())
-		if err != nil {
-			t.Fatal(err)
-		}
-		k.inflight = f
-	})
+	w.start(func(k *worker) { k.noted(t, path) })
 	w.check(invariant.Tally{Done: 3, Dead: 1})
 	for site, want := range map[string]int{"A": 2, "B": 4, "C": 1} {
 		if got := w.entry(site).Attempts; got != want {
@@ -97,7 +109,7 @@ func TestInflightFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := f.forgotten(a, 1); got != 3 || len(f.spent) != 1 {
+	if got := spentOf(f, a); got != 3 || len(f.spent) != 1 {
 		t.Errorf("A was spent %d times, and the file says %v", got, f.spent)
 	}
 	for range 100 {
@@ -109,7 +121,7 @@ func TestInflightFile(t *testing.T) {
 		t.Errorf("the file has %d bytes, %v", info.Size(), err)
 	}
 	f.begin([]*delivery{inAttempt(a, 3), inAttempt(a, 2)}, 4)
-	if both, err := openInflight(t.Context(), path, w.queues()); err != nil || len(both.spent) != 1 || both.forgotten(a, 1) != 3 {
+	if both, err := openInflight(t.Context(), path, w.queues()); err != nil || len(both.spent) != 1 || spentOf(both, a) != 3 {
 		t.Errorf("of two attempts the file says %v, %v", both.spent, err)
 	}
 	if err := w.queues().Delete(t.Context(), a.Ref); err != nil {
@@ -139,7 +151,7 @@ func TestInflightOfAKilledProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := f.forgotten(a, 1); got != n-1 {
+		if got := spentOf(f, a); got != n-1 {
 			t.Fatalf("after %d deaths the file says %d", n-1, got)
 		}
 		f.begin([]*delivery{inAttempt(a, n)}, 4) // and never ends
@@ -202,7 +214,7 @@ func TestInflightOfMany(t *testing.T) {
 		if i%2 == 0 {
 			want = 3
 		}
-		if got := next.forgotten(d.Message, 1); got != want {
+		if got := spentOf(next, d.Message); got != want {
 			t.Errorf("report %d was spent %d times, want %d", i, got, want)
 		}
 	}
@@ -232,8 +244,148 @@ func TestInflightOfStreamsMadeAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Ref.Sequence != 1 || f.forgotten(m, 1) != 0 {
-		t.Errorf("message %d is charged %d attempts of one that is gone", m.Ref.Sequence, f.forgotten(m, 1))
+	if m.Ref.Sequence != 1 || spentOf(f, m) != 0 {
+		t.Errorf("message %d is charged %d attempts of one that is gone", m.Ref.Sequence, spentOf(f, m))
 	}
 	w.check(invariant.Tally{Waiting: 1})
+}
+
+// What was in hand when the process died is suspected like what the server has counted: each is tried alone, so that the one that killed the
+// process charges the others once.
+func TestInflightSuspects(t *testing.T) {
+	t.Parallel()
+	sites := []string{"A", "B", "C", "D"}
+	var beside, crowded atomic.Int64
+	alone := func(ctx context.Context) (report.Result, error) {
+		if beside.Add(1) > 1 {
+			crowded.Add(1)
+		}
+		defer beside.Add(-1)
+		return succeed(ctx)
+	}
+	w := newWorld(t, quick(), script{"A": {alone}, "B": {alone}, "C": {alone}, "D": {alone}})
+	w.publish(sites...)
+	path := w.left(t, map[string]int{"A": 1, "B": 1, "C": 2, "D": 1})
+	w.start(func(k *worker) { k.noted(t, path) })
+	w.check(invariant.Tally{Done: 4})
+	for i, site := range sites {
+		if got := w.events(w.keys[i], audit.Suspect); len(got) != 1 {
+			t.Errorf("%s: the trail says %+v", site, got)
+		}
+		if want := map[string]int{"C": 3}[site]; w.entry(site).Attempts != max(2, want) {
+			t.Errorf("%s took %d attempts", site, w.entry(site).Attempts)
+		}
+	}
+	if crowded.Load() > 0 {
+		t.Errorf("%d times a suspect was tried beside others", crowded.Load())
+	}
+}
+
+// A delivery that the server has forgotten makes a suspect of its report also if the one before failed, as the trail says; and does so once.
+func TestInflightSuspectAfterAFailure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), script{})
+	w.publish("A")
+	path := w.left(t, map[string]int{"A": 2})
+	k := w.open()
+	k.noted(t, path)
+	m, err := w.queues().Next(t.Context(), stream.Reports, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, false} {
+		d := inAttempt(m, 2)
+		d.ahead.failed = true
+		d.forgotten, d.unseen = k.inflight.forgotten(m, 2)
+		if suspect, err := k.isSuspect(d); err != nil || suspect != want || d.forgotten != 1 {
+			t.Errorf("look %d: suspect %v after %d forgotten deliveries, %v", i, suspect, d.forgotten, err)
+		}
+	}
+	w.check(invariant.Tally{Waiting: 1})
+}
+
+// Whatever is worked, or waits for it, is in the file, and nothing after it has ended.
+func TestInflightOfAWorker(t *testing.T) {
+	t.Parallel()
+	sites := []string{"A", "B", "C", "D", "E", "F"}
+	running, release := make(chan string, len(sites)), make(chan struct{})
+	hold := func(ctx context.Context) (report.Result, error) {
+		running <- ""
+		<-release
+		return succeed(ctx)
+	}
+	s := script{}
+	for _, site := range sites {
+		s[site] = []run{hold}
+	}
+	cfg := quick()
+	cfg.Workers, cfg.InFlight = len(sites), filepath.Join(t.TempDir(), "inflight")
+	w := newWorld(t, cfg, s)
+	w.publish(sites...)
+	k := w.start()
+	for range sites {
+		<-running
+	}
+	f, err := openInflight(t.Context(), cfg.InFlight, w.queues())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.file.Close()
+	for i := range sites {
+		m, err := w.queues().Next(t.Context(), stream.Reports, uint64(i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := spentOf(f, m); got != 1 {
+			t.Errorf("the file says that %s was spent %d times", m.Event.SiteID, got)
+		}
+	}
+	close(release)
+	w.check(invariant.Tally{Done: len(sites)})
+	k.end()
+	if info, err := os.Stat(cfg.InFlight); err != nil || info.Size() != 0 {
+		t.Errorf("in the end the file has %d bytes, %v", info.Size(), err)
+	}
+}
+
+// Of two records of a report the later one counts, and is kept until its next attempt, whatever comes in between.
+func TestInflightKeepsTheLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), script{})
+	w.publish("A", "B")
+	path := filepath.Join(t.TempDir(), "inflight")
+	var m [2]stream.Message
+	for i := range m {
+		var err error
+		if m[i], err = w.queues().Next(t.Context(), stream.Reports, uint64(i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	process := func(do func(*inflight)) {
+		f, err := openInflight(t.Context(), path, w.queues())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.file.Close() // as a process that dies does
+		do(f)
+	}
+	process(func(f *inflight) {
+		d := inAttempt(m[0], 1)
+		f.begin([]*delivery{d}, 4)
+		f.end(d)
+		f.begin([]*delivery{inAttempt(m[0], 2)}, 4)
+	})
+	for range 3 {
+		process(func(f *inflight) {
+			if got := spentOf(f, m[0]); got != 2 {
+				t.Errorf("A was spent %d times, want 2", got)
+			}
+			for range 6 {
+				d := inAttempt(m[1], 1)
+				f.begin([]*delivery{d}, 4)
+				f.end(d)
+			}
+		})
+	}
+	w.check(invariant.Tally{Waiting: 2})
 }

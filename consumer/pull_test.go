@@ -210,22 +210,22 @@ func TestPullIsFull(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			first, _, _, err := p.pull(1, false)
-			if err != nil || len(first) != 1 {
-				t.Fatalf("%d reports, %v", len(first), err)
-			}
-			p.bytes = tt.fill * first[0].Size()
-			for _, want := range []int{tt.fill, min(tt.fill, reports-1-tt.fill)} {
-				got := 0
-				for more := true; more; {
-					var some []*nats.Msg
-					if some, _, more, err = p.pull(3-got, tt.wait); err != nil {
-						t.Fatalf("after %d reports: %v", got, err)
+			pull := func(most int, wait bool) (got []*nats.Msg) {
+				for len(got) == 0 { // a busy server may let a pull expire that is only to look
+					for more := true; more; {
+						var some []*nats.Msg
+						if some, _, more, err = p.pull(most-len(got), wait); err != nil {
+							t.Fatalf("after %d reports: %v", len(got), err)
+						}
+						got = append(got, some...)
 					}
-					got += len(some)
 				}
-				if got != want {
-					t.Errorf("a pull has brought %d reports, want %d", got, want)
+				return got
+			}
+			p.bytes = tt.fill * pull(1, false)[0].Size()
+			for _, want := range []int{tt.fill, min(tt.fill, reports-1-tt.fill)} {
+				if got := pull(3, tt.wait); len(got) != want {
+					t.Errorf("a pull has brought %d reports, want %d", len(got), want)
 				}
 			}
 		})

@@ -70,10 +70,12 @@ const secondLook = 200 * time.Millisecond
 // isSuspect reports whether the last delivery of the report ended without a verdict: it was not the first, and the trail does not say that
 // it failed. If that record was lost, an innocent report is tried alone.
 func (c *Consumer) isSuspect(d *delivery) (bool, error) {
-	if d.count == 1 {
+	switch {
+	case d.unseen: // nor does the server know of that delivery
+		return true, nil
+	case d.count == 1:
 		return d.Carried.Suspect, nil
-	}
-	if d.ahead.failed {
+	case d.ahead.failed:
 		return false, nil
 	}
 	for look := 1; ; look++ {
