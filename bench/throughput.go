@@ -19,7 +19,7 @@ type ThroughputConfig struct {
 	Reports int      // backlog of each lap, 100 to 1,000,000
 	Reps    int      // laps of each design, 1 to 100
 	Workers int      // of the product, 1 to 1,024
-	Designs []Design // in the order in which they are run in each repetition
+	Designs []Design // in the order in which they are run in the first repetition
 	Profile string   // directory for profiles of each lap's processor time, made if need be; empty: none. They cost a little of what is measured
 	Version string   // of the program
 }
@@ -95,7 +95,7 @@ func Throughput(ctx context.Context, cfg ThroughputConfig, log *slog.Logger) (*T
 		log.Info("checked", "design", d, "reports", l.reports, "duplicates", l.reports-l.unique)
 	}
 	for rep := 1; rep <= cfg.Reps; rep++ {
-		for _, d := range cfg.Designs {
+		for _, d := range cfg.order(rep) {
 			l, err := cfg.lap(ctx, d, rep)
 			if err != nil {
 				return nil, fmt.Errorf("%s, repetition %d: %w", d, rep, err)
@@ -112,6 +112,12 @@ func Throughput(ctx context.Context, cfg ThroughputConfig, log *slog.Logger) (*T
 	r.Settings.LoadAfter = loadNow()
 	r.sum()
 	return r, nil
+}
+
+// order is that of the designs in a repetition. Each repetition begins with another, so that none always comes after the same.
+func (c ThroughputConfig) order(rep int) []Design {
+	first := (rep - 1) * len(c.Designs) / c.Reps
+	return slices.Concat(c.Designs[first:], c.Designs[:first])
 }
 
 func loadNow() *float64 {

@@ -79,8 +79,12 @@ func TestThroughput(t *testing.T) {
 					t.Errorf("what is known of %+v", l)
 				}
 			}
-			if want := strings.Split(join(cfg.Designs), ","); !cmp.Equal(laps, slices.Repeat(want, tt.reps)) {
-				t.Errorf("laps %v, want %d times %v", laps, tt.reps, want)
+			var want []string
+			for rep := range tt.reps {
+				want = append(want, strings.Split(join(cfg.order(rep+1)), ",")...)
+			}
+			if !cmp.Equal(laps, want) {
+				t.Errorf("laps %v, want %v", laps, want)
 			}
 			var checks []Check
 			for _, d := range cfg.Designs {
@@ -342,5 +346,23 @@ func TestSum(t *testing.T) {
 	}
 	if got := spread([]float64{4, 1, 3, 2}); got != (Range{2.5, 1, 4}) {
 		t.Errorf("spread: %v", got)
+	}
+}
+
+// Every repetition runs every design once, and they do not all begin with the same.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	cfg := ThroughputConfig{Designs: Designs(), Reps: 5}
+	firsts := map[Design]bool{}
+	for rep := 1; rep <= cfg.Reps; rep++ {
+		order := cfg.order(rep)
+		firsts[order[0]] = true
+		slices.Sort(order)
+		if diff := cmp.Diff(slices.Sorted(slices.Values(Designs())), order); diff != "" {
+			t.Errorf("repetition %d (-want +got):\n%s", rep, diff)
+		}
+	}
+	if len(firsts) != cfg.Reps {
+		t.Errorf("five repetitions begin with %d designs", len(firsts))
 	}
 }
