@@ -67,6 +67,7 @@ type Consumer struct {
 	inWork   sync.WaitGroup // one per report in hand, and one per goroutine that works reports
 	hand     hand
 	arrivals arrivals
+	ours     ours
 	gate     gate
 	stuck    atomic.Int64 // handlers that outlived their time-out
 	due      dueWarnings
@@ -239,6 +240,12 @@ func (c *Consumer) flush() {
 	if err := c.js.Conn().FlushWithContext(ctx); err != nil {
 		c.log.Warn("flush the connection", "err", err)
 	}
+}
+
+// trouble is a sign that deliveries are being lost.
+func (c *Consumer) trouble() {
+	c.slots.narrow()
+	c.ours.forget()
 }
 
 func (c *Consumer) did(step string) {

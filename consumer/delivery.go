@@ -21,6 +21,7 @@ type delivery struct {
 	nc    *nats.Conn
 	count uint64 // how often the server has delivered this message, from 1
 	older bool   // than the queue's consumer: one that was deleted may have delivered it too, and its count is gone
+	ours  bool   // nobody but this worker has had it, and the last time it was put off
 
 	upstream string // see source
 	logger   *slog.Logger
@@ -72,6 +73,7 @@ func (c *Consumer) receive(m *nats.Msg, since time.Time, q *durable) (*delivery,
 		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, older: q.older(meta),
 		ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log,
 	}
+	d.ours = d.count > 1 && !d.older && c.ours.take(d)
 	d.forgotten, d.unseen = c.inflight.forgotten(d.Message, d.attempt(c.cfg.Queues.MaxAttempts))
 	return d, nil
 }
@@ -103,8 +105,8 @@ func (d *delivery) attempt(most int) int {
 	return int(d.count) + d.forgotten + min(d.Carried.Attempts, most-1)
 }
 
-// again reports whether somebody may have had this message before.
-func (d *delivery) again() bool { return d.count > 1 || d.older || d.Identity != d.Ref }
+// again reports whether somebody else may have had this message before, or this worker without putting it off.
+func (d *delivery) again() bool { return d.count > 1 && !d.ours || d.older || d.Identity != d.Ref }
 
 // lost reports whether the server has given the message to somebody else by now. A worker that has lost a message may
 // still commit or bury the report, but sends no NAK, no heartbeat and no hand-back: they would hit the new owner.
@@ -171,7 +173,7 @@ func (c *Consumer) beat(ctx context.Context) {
 		err := c.js.Conn().FlushWithContext(answer)
 		cancel()
 		if err != nil {
-			c.slots.narrow()
+			c.trouble()
 			continue // what is in hand counts as lost AckWait after its last heartbeat that arrived
 		}
 		for _, d := range sent {

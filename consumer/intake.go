@@ -77,7 +77,7 @@ func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.
 		}
 		if err := c.pull(p, q, mine, other); err != nil {
 			c.log.Debug("a pull has failed", "queue", name, "err", err)
-			c.slots.narrow()        // what it would have brought may be lost
+			c.trouble()             // what it would have brought may be lost
 			q.checked = time.Time{} // the consumer may have been made anew, with other settings
 			pause(ctx, pullAgain)
 		}

@@ -40,7 +40,7 @@ func (c *Consumer) repeat(d *delivery, what string, op func() error) error {
 	failing := false
 	defer func() {
 		if failing {
-			c.slots.narrow() // what was in hand may be lost
+			c.trouble() // what was in hand may be lost
 			c.gate.open()
 		}
 	}()

@@ -161,6 +161,9 @@ func (c *Consumer) retry(d *delivery, n int, j judgement) Outcome {
 		d.log().Warn("failed attempt not recorded", "err", err)
 	}
 	c.did("7b recorded")
+	if !d.again() && !d.lost() {
+		c.ours.add(d)
+	}
 	d.retryIn(j.delay)
 	log := d.log().Warn
 	if j.held {

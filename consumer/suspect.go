@@ -75,7 +75,7 @@ func (c *Consumer) isSuspect(d *delivery) (bool, error) {
 		return true, nil
 	case d.count == 1:
 		return d.Carried.Suspect, nil
-	case d.ahead.failed:
+	case d.ours, d.ahead.failed:
 		return false, nil
 	}
 	for look := 1; ; look++ {
