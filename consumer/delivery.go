@@ -29,6 +29,7 @@ type delivery struct {
 	forgotten int  // attempts that are not in the count, see inflight.go
 	unseen    bool // the last delivery is one of them
 	noted     int  // its record there, from 1
+	entered   bool // row 4b has found out whether it is a suspect
 	ahead     ahead
 
 	ackWait time.Duration

@@ -16,6 +16,10 @@ func (c *Consumer) handBack(d *delivery, spent int, v *stream.Verdict) Outcome {
 	carried.PublishedAt, carried.StandsFor, carried.Attempts = d.PublishedAt, d.Identity, spent
 	if v != nil {
 		carried.Verdict = v
+	} else if !d.lost() {
+		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+		defer cancel()
+		carried.Suspect = c.staysSuspect(ctx, d)
 	}
 	if !c.putBack(d, carried, time.Time{}) {
 		return c.leave(d)

@@ -19,7 +19,7 @@ func (c *Consumer) enter(d *delivery, n int) (leave func(), ok bool, err error) 
 	if err != nil {
 		return nil, false, err
 	}
-	d.Carried.Suspect = suspect // also in a copy that is handed back
+	d.entered, d.Carried.Suspect = true, suspect
 	if !suspect {
 		return func() {}, true, nil
 	}
@@ -70,18 +70,13 @@ const secondLook = 200 * time.Millisecond
 // isSuspect reports whether the last delivery of the report ended without a verdict: it was not the first, and the trail does not say that
 // it failed. If that record was lost, an innocent report is tried alone.
 func (c *Consumer) isSuspect(d *delivery) (bool, error) {
-	switch {
-	case d.unseen: // nor does the server know of that delivery
-		return true, nil
-	case d.count == 1:
-		return d.Carried.Suspect, nil
-	case d.ours, d.ahead.failed:
-		return false, nil
+	if suspect, known := d.suspicion(); known {
+		return suspect, nil
 	}
 	for look := 1; ; look++ {
 		var failed bool
 		err := c.persist(d, "look-up in the audit trail", func(ctx context.Context) (err error) {
-			failed, err = c.trail.Failed(ctx, d.Site, d.Key, d.Ref.Stream, d.Ref.Sequence, d.count-1)
+			failed, err = c.failed(ctx, d)
 			return err
 		})
 		if failed || err != nil || look == 2 {
@@ -92,4 +87,32 @@ func (c *Consumer) isSuspect(d *delivery) (bool, error) {
 		case <-c.stopping.Done():
 		}
 	}
+}
+
+// suspicion is what isSuspect says, as far as that is known without asking.
+func (d *delivery) suspicion() (suspect, known bool) {
+	switch {
+	case d.entered:
+		return d.Carried.Suspect, true
+	case d.unseen: // nor does the server know of that delivery
+		return true, true
+	case d.count == 1:
+		return d.Carried.Suspect, true
+	}
+	return false, d.ours || d.ahead.failed
+}
+
+// staysSuspect is what isSuspect says of a report that is handed back, after one look, as the worker may be stopping because the server
+// does not answer: without an answer it is one.
+func (c *Consumer) staysSuspect(ctx context.Context, d *delivery) bool {
+	if suspect, known := d.suspicion(); known {
+		return suspect
+	}
+	failed, err := c.failed(ctx, d)
+	return !failed || err != nil
+}
+
+// failed reports whether the trail says that the delivery before this one ended with a failed attempt.
+func (c *Consumer) failed(ctx context.Context, d *delivery) (bool, error) {
+	return c.trail.Failed(ctx, d.Site, d.Key, d.Ref.Stream, d.Ref.Sequence, d.count-1)
 }

@@ -79,3 +79,47 @@ func TestWorkerKiller(t *testing.T) {
 		t.Errorf("the trail: %+v", got)
 	}
 }
+
+// What a stop finds in hand and hands back unworked keeps its suspicion, if there is one.
+func TestSuspicionIsHandedBack(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		script []run
+		first  func(*world)
+		alone  int // attempts
+	}{
+		"its worker died": {[]run{succeed}, func(w *world) {
+			died := w.start(dyingAt("4 admitted"))
+			natstest.Eventually(t, "the first worker to die", died.nc.IsClosed)
+		}, 1},
+		"it failed": {[]run{fail, succeed}, func(w *world) {
+			first, off := shutAfterRetry(w)
+			w.run(first)
+			<-off
+			if err := first.end(); err != nil {
+				t.Error(err)
+			}
+			first.gate.open()
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, quick(), script{"A": tt.script})
+			w.publish("A")
+			tt.first(w)
+			second := w.start(at("1 pulled", func(k *worker) { k.stop() }))
+			awaitClosed(t, "the second worker to end", second.returned)
+			if w.saw("A", HandedBack) == 0 {
+				t.Error("the second worker has handed nothing back")
+			}
+			w.start()
+			w.check(invariant.Tally{Done: 1})
+			if got := len(w.events(report.NewKey("A", uri("A")), audit.Suspect)); got != tt.alone {
+				t.Errorf("tried alone %d times, want %d", got, tt.alone)
+			}
+			if got := w.entry("A").Attempts; got != 2 {
+				t.Errorf("the ledger counts %d attempts, want 2", got)
+			}
+		})
+	}
+}
