@@ -116,17 +116,23 @@ func (t *Trail) Pass(ctx context.Context, site report.Token, key report.Key, pub
 	return p, nil
 }
 
-// Died reports whether the trail has recorded the death of this very message: same place and time of publication.
-func (t *Trail) Died(ctx context.Context, site report.Token, key report.Key, stream string, sequence uint64, published time.Time) (bool, error) {
+// Died reports whether the trail has recorded the death of this very message: same place and time of publication. Of the copy that
+// replays a letter (0 = none) only deaths after that act count: it keeps the time of publication, and in a requeue stream that was
+// made anew it may get the place of an earlier copy.
+func (t *Trail) Died(ctx context.Context, site report.Token, key report.Key, stream string, sequence uint64, published time.Time, letter uint64) (died bool, err error) {
 	for e, err := range t.events(ctx, site, key) {
-		if err != nil {
+		switch {
+		case err != nil:
 			return false, err
-		}
-		if e.Kind == Death && e.Stream == stream && e.Sequence == sequence && e.Published.Equal(published) {
-			return true, nil
+		case e.Kind == Replay && e.Letter == letter:
+			died = false
+		case e.Kind == Death && e.Stream == stream && e.Sequence == sequence && e.Published.Equal(published):
+			if died = true; letter == 0 {
+				return true, nil
+			}
 		}
 	}
-	return false, nil
+	return died, nil
 }
 
 // events yields the events of a report, also the ones that were written twice, each read through the leader.

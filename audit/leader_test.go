@@ -108,34 +108,42 @@ func TestDied(t *testing.T) {
 	attempt := event(audit.AttemptFailed, "NY", 8)
 	attempt.Published = death.Published
 	appended(t, trail, event(audit.Death, "NY", 5), attempt, death, event(audit.Replay, "NY", 9))
+	again := event(audit.Death, "NY", 10) // of the copy that replays letter 9
+	again.Published = death.Published
+	appended(t, trail, again, event(audit.Replay, "NY", 11))
 	for _, tt := range []struct {
 		what      string
 		site      report.Token
 		stream    string
 		sequence  uint64
 		published time.Time
+		letter    uint64
 		want      bool
 	}{
-		{"another site", "NY=2012=2E4", "REPORTS", 7, published, false},
-		{"another stream", "NY", "REPORTS_REQUEUE", 7, published, false},
-		{"another sequence", "NY", "REPORTS", 6, published, false},
-		{"another time", "NY", "REPORTS", 7, published.Add(1), false},
-		{"a failed attempt", "NY", "REPORTS", 8, published, false},
-		{"the message", "NY", "REPORTS", 7, published, true},
-		{"the message of a key", "*", "REPORTS", 7, published, true},
-		{"one whose event does not say when it was published", "NY", "REPORTS", 5, time.Time{}, true},
+		{"another site", "NY=2012=2E4", "REPORTS", 7, published, 0, false},
+		{"another stream", "NY", "REPORTS_REQUEUE", 7, published, 0, false},
+		{"another sequence", "NY", "REPORTS", 6, published, 0, false},
+		{"another time", "NY", "REPORTS", 7, published.Add(1), 0, false},
+		{"a failed attempt", "NY", "REPORTS", 8, published, 0, false},
+		{"the message", "NY", "REPORTS", 7, published, 0, true},
+		{"the message of a key", "*", "REPORTS", 7, published, 0, true},
+		{"one whose event does not say when it was published", "NY", "REPORTS", 5, time.Time{}, 0, true},
+		{"a replay that got the place of an earlier death", "NY", "REPORTS", 7, published, 9, false},
+		{"a replay that died", "NY", "REPORTS", 10, published, 9, true},
+		{"a replay of the next letter that got its place", "NY", "REPORTS", 10, published, 11, false},
+		{"a replay that the trail has not recorded", "NY", "REPORTS", 7, published, 12, true},
 	} {
-		if got, err := trail.Died(t.Context(), tt.site, key, tt.stream, tt.sequence, tt.published); got != tt.want || err != nil {
+		if got, err := trail.Died(t.Context(), tt.site, key, tt.stream, tt.sequence, tt.published, tt.letter); got != tt.want || err != nil {
 			t.Errorf("%s: got %v, %v", tt.what, got, err)
 		}
 	}
 	if _, err := js.Publish(t.Context(), "reports.audit.NY."+string(key), []byte("{")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := trail.Died(t.Context(), "NY", key, "REPORTS", 6, published); err == nil {
+	if _, err := trail.Died(t.Context(), "NY", key, "REPORTS", 6, published, 0); err == nil {
 		t.Error("a garbled event: no error")
 	}
-	if died, err := trail.Died(t.Context(), "NY", key, "REPORTS", 7, published); !died || err != nil {
+	if died, err := trail.Died(t.Context(), "NY", key, "REPORTS", 7, published, 0); !died || err != nil {
 		t.Errorf("before the garbled event: got %v, %v", died, err)
 	}
 }

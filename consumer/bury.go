@@ -112,7 +112,7 @@ func (c *Consumer) putLetter(ctx context.Context, m stream.Message, others bool,
 				return burial{letter: current}, nil
 			}
 		case others:
-			died, err := c.trail.Died(ctx, m.Site, m.Key, m.Identity.Stream, m.Identity.Sequence, m.PublishedAt)
+			died, err := c.trail.Died(ctx, m.Site, m.Key, m.Identity.Stream, m.Identity.Sequence, m.PublishedAt, m.Carried.ReplayOf)
 			if died || err != nil {
 				return burial{over: died}, err
 			}

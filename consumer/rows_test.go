@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/internal/invariant"
 	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/report"
@@ -186,5 +187,54 @@ func TestPublishRepeated(t *testing.T) {
 	w.check(invariant.Tally{Done: 1})
 	if got := w.ran("A"); got != 1 {
 		t.Errorf("the handler ran %d times, want 1", got)
+	}
+}
+
+// The requeue stream was made anew, so that a replay gets the place of the message whose letter it replays, and it keeps the time of
+// publication. It is not taken for that message, which died, neither beside its letter nor when that is gone.
+func TestReplayInAQueueMadeAnew(t *testing.T) {
+	t.Parallel()
+	for what, beside := range map[string]bool{"while the letter is there": true, "when the letter is gone": false} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, quick(), script{"A": {poison, poison, fail, poison}})
+			w.publish("A")
+			k := w.start()
+			w.await("A", Buried)
+			w.awaitEmpty()
+			by := dlq.By{Actor: "ada@office", Reason: "repaired"}
+			if outcome, err := w.letters().Replay(t.Context(), w.letter("A").Sequence, by); outcome != dlq.Replayed || err != nil {
+				t.Fatal(outcome, err)
+			}
+			natstest.Eventually(t, "the second death", func() bool { return w.saw("A", Buried) == 2 })
+			w.awaitEmpty()
+			if err := k.end(); err != nil {
+				t.Fatal(err)
+			}
+			l := w.letter("A")
+			if err := w.js.DeleteStream(t.Context(), stream.Requeued); err != nil {
+				t.Fatal(err)
+			}
+			if err := stream.Setup(t.Context(), w.js, w.cfg.Queues); err != nil {
+				t.Fatal(err)
+			}
+			if outcome, err := w.letters().Replay(t.Context(), l.Sequence, by); outcome != dlq.Replayed || err != nil {
+				t.Fatal(outcome, err)
+			}
+			if m := w.stored(stream.Requeued); m.Ref != l.Source || !m.PublishedAt.Equal(l.PublishedAt) {
+				t.Fatalf("the copy lies at %v, not at %v again", m.Ref, l.Source)
+			}
+			if beside { // the operator is slower than the worker
+				if _, err := w.letters().Put(t.Context(), l, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.start()
+			w.awaitEmpty()
+			w.stopAll()
+			if got := w.letter("A"); got.Replays != 2 || got.Attempts != 2 || w.ran("A") != 4 {
+				t.Errorf("after %d runs the letter has %d replays and %d attempts, want 4, 2 and 2", w.ran("A"), got.Replays, got.Attempts)
+			}
+		})
 	}
 }

@@ -299,3 +299,35 @@ func TestDeathInAQueueMadeAnew(t *testing.T) {
 		t.Errorf("discard: %s, %v", outcome, err)
 	}
 }
+
+// The requeue stream was made anew, so that a replay gets the place of the message whose letter it replays, and it keeps the time of
+// publication. It is another message all the same: nobody takes it for the rest of the burial.
+func TestReplayInAQueueMadeAnew(t *testing.T) {
+	t.Parallel()
+	y, srv := newYard(t)
+	y.replay(t, y.die(t, "a.pdf"), Replayed)
+	l := y.bury(t, y.queued(t)[0], "no pages")
+	if err := y.js.DeleteStream(t.Context(), stream.Requeued); err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Setup(t.Context(), y.js, queueConfig); err != nil {
+		t.Fatal(err)
+	}
+	y = interrupt(t, y, srv, "requeue", false, func(q *Queue) act { return q.Replay }, l)
+	copied := y.queued(t)
+	if len(copied) != 1 || copied[0].Ref != l.Source || !copied[0].PublishedAt.Equal(l.PublishedAt) {
+		t.Fatalf("queued: %+v, want a copy at %v again", copied, l.Source)
+	}
+	if outcome, err := y.Discard(t.Context(), l.Sequence, operator); outcome != Busy || err != nil {
+		t.Errorf("discard beside the copy: %q, %v", outcome, err)
+	}
+	if queued := y.queued(t); len(queued) != 1 {
+		t.Fatalf("queued: %+v, want the copy", queued)
+	}
+	y.replay(t, l, Replayed)
+	y.gone(t)
+	y.bury(t, y.queued(t)[0], "still no pages")
+	if l, err := y.Current(t.Context(), l.Site, l.Key); err != nil || l.Replays != 2 || l.Reason != "still no pages" {
+		t.Errorf("the letter: %+v, %v", l, err)
+	}
+}

@@ -47,9 +47,10 @@ func (l Letter) SiteID() string {
 	return site
 }
 
-// Stands reports whether the letter is about this very message: same key, place and time of publication.
+// Stands reports whether the letter is about this very message: same key, place and time of publication. A replay keeps that time, and
+// in a requeue stream that was made anew it may get the place of the message that died; but it has been replayed more often than that.
 func (l Letter) Stands(m stream.Message) bool {
-	return l.Key == m.Key && l.Source == m.Identity && l.PublishedAt.Equal(m.PublishedAt)
+	return l.Key == m.Key && l.Source == m.Identity && l.PublishedAt.Equal(m.PublishedAt) && l.Replays >= m.Carried.Replays
 }
 
 // LocalFiles is the upstream of everything that has no host.

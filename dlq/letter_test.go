@@ -81,7 +81,7 @@ func TestMarshalJSONWithoutPayload(t *testing.T) {
 func TestStands(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1, 5)
-	l := Letter{Key: "k", Source: stream.Ref{Stream: stream.Reports, Sequence: 5}, PublishedAt: at.UTC()}
+	l := Letter{Key: "k", Source: stream.Ref{Stream: stream.Reports, Sequence: 5}, PublishedAt: at.UTC(), Replays: 2}
 	for _, tt := range []struct {
 		what string
 		m    stream.Message
@@ -92,7 +92,11 @@ func TestStands(t *testing.T) {
 		{"another sequence", stream.Message{Key: "k", Identity: stream.Ref{Stream: stream.Reports, Sequence: 6}, PublishedAt: at}, false},
 		{"another time", stream.Message{Key: "k", Identity: l.Source, PublishedAt: at.Add(1)}, false},
 		{"a replay of the letter", stream.Message{Key: "k", Ref: l.Source, Identity: stream.Ref{Stream: stream.Requeued, Sequence: 9}, PublishedAt: at}, false},
+		{"a replay of the letter, in a queue that was made anew", stream.Message{
+			Key: "k", Identity: l.Source, PublishedAt: at, Carried: stream.Carried{Replays: l.Replays + 1, ReplayOf: 12},
+		}, false},
 		{"the message", stream.Message{Key: "k", Identity: l.Source, PublishedAt: at}, true},
+		{"the message, replayed before", stream.Message{Key: "k", Identity: l.Source, PublishedAt: at, Carried: stream.Carried{Replays: l.Replays}}, true},
 	} {
 		if got := l.Stands(tt.m); got != tt.want {
 			t.Errorf("%s: %v", tt.what, got)
