@@ -46,8 +46,9 @@ func scan(ctx context.Context, js jetstream.JetStream, stream, subject string, f
 		if done || err != nil {
 			return err
 		}
-		// No message comes. What was left may have been deleted meanwhile, or the client library takes the next one for a
-		// status of its own and swallows it: that is what an empty body with a Status header does (nats.go v1.55.0).
+		// No more messages come. What was left may be on other subjects, or have been deleted meanwhile; or the replica that holds the consumer
+		// has not got it yet, as any of them may hold it, also one that was away and catches up (server v2.15.3); or the client library
+		// takes the next one for a status of its own and swallows it: that is what an empty body with a Status header does (nats.go v1.55.0).
 		m, err := Next(ctx, js, stream, subject, last+1)
 		switch {
 		case errors.Is(err, ErrNotFound), err == nil && m.Sequence > end:
@@ -66,8 +67,8 @@ func scan(ctx context.Context, js jetstream.JetStream, stream, subject string, f
 	return nil
 }
 
-// consume yields messages as fast as the server sends them. It is done when it has yielded the last one, or
-// the loop's body breaks; otherwise it stops when none comes, and last is the sequence of the last one so far.
+// consume yields messages as fast as the server sends them. It is done when it has yielded the one at the end, or
+// the loop's body breaks; otherwise it stops when there are no more or none comes, and last is the sequence of the last one so far.
 func consume(ctx context.Context, js jetstream.JetStream, s jetstream.Stream, cfg jetstream.OrderedConsumerConfig, end uint64,
 	yield func(*jetstream.RawStreamMsg, error) bool,
 ) (last uint64, done bool, err error) {
@@ -81,15 +82,15 @@ func consume(ctx context.Context, js jetstream.JetStream, s jetstream.Stream, cf
 	ask, cancel := context.WithTimeout(ctx, Timeout) // the client library sets none here (nats.go v1.55.0)
 	info, err := c.Info(ask)
 	cancel()
-	if err != nil || info.NumPending == 0 {
-		return 0, true, err
+	if last = cfg.OptStartSeq - 1; err != nil || info.NumPending == 0 {
+		return last, false, err
 	}
 	it, err := c.Messages(jetstream.PullMaxMessages(500))
 	if err != nil {
 		return 0, false, err
 	}
 	defer it.Stop()
-	for last = cfg.OptStartSeq - 1; ; {
+	for {
 		m, err := next(ctx, it)
 		if err != nil { // also of beginning anew when the connection was lost: whether that is worth another try the leader tells
 			return last, false, ctx.Err()
@@ -102,8 +103,11 @@ func consume(ctx context.Context, js jetstream.JetStream, s jetstream.Stream, cf
 			return last, true, nil
 		}
 		raw := &jetstream.RawStreamMsg{Subject: m.Subject(), Sequence: last, Header: m.Headers(), Data: m.Data(), Time: meta.Timestamp}
-		if !yield(raw, nil) || meta.NumPending == 0 || last == end {
+		if !yield(raw, nil) || last == end {
 			return last, true, nil
+		}
+		if meta.NumPending == 0 {
+			return last, false, nil
 		}
 	}
 }
