@@ -27,7 +27,7 @@ const (
 	Quarantined Outcome = "quarantined" // replayed too often; the letter stays, see [By.Force]
 
 	// Unreadable is told of many letters only, where one must not stop the others: ledger or trail hold something about the report
-	// that Guyline has not written. The letter stays.
+	// that Guyline has not written, or the letter is such a thing. The letter stays.
 	Unreadable Outcome = "unreadable"
 )
 
@@ -218,7 +218,8 @@ func (q *Queue) unburied(ctx context.Context, l Letter) (left []stream.Message, 
 }
 
 // RecordDeath appends the letter's death to the audit trail, and that it is quarantined if it is, and waits; unless the report's
-// newest event, failed attempts apart, is that death or an act on this letter.
+// newest event, failed attempts apart, is that death or an act on this letter. What is not sound is [ErrForged] and does not get into the
+// trail, which keeps it for good.
 func (q *Queue) RecordDeath(ctx context.Context, l Letter) error {
 	if recorded, err := q.recordDeath(ctx, l); recorded || err != nil {
 		return err
@@ -231,6 +232,9 @@ func (q *Queue) RecordDeath(ctx context.Context, l Letter) error {
 
 // recordDeath reports whether everything about the death has been recorded before.
 func (q *Queue) recordDeath(ctx context.Context, l Letter) (before bool, err error) {
+	if problem := l.unsound(); problem != "" {
+		return false, fmt.Errorf("dead-letter queue: letter %d of %s: %s: %w", l.Sequence, l.Key.Short(), problem, ErrForged)
+	}
 	e := Death(l)
 	last, err := q.trail.LastChange(ctx, l.Site, l.Key)
 	// Sequences start anew when a stream is made anew; the time of publication does not come back.
@@ -246,7 +250,7 @@ func (q *Queue) recordDeath(ctx context.Context, l Letter) (before bool, err err
 	case same && last.Class == report.ClassAbandoned:
 		e.Corrects = true
 	case same:
-		return false, fmt.Errorf("dead-letter queue: %s: %w", l.Key.Short(), ErrForged)
+		return false, fmt.Errorf("dead-letter queue: letter %d of %s: %s: %w", l.Sequence, l.Key.Short(), anotherReason, ErrForged)
 	}
 	return false, q.trail.Append(ctx, e)
 }

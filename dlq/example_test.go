@@ -46,6 +46,7 @@ func example(ctx context.Context) error {
 	if _, err := letters.Put(ctx, dlq.Letter{
 		Key: event.Key(), Site: report.NewToken(event.SiteID), Class: report.ClassPoison, Code: report.CodeMalformedPDF,
 		Reason: reason, Hash: report.AuditHash(event.Key(), reason), Source: stream.Ref{Stream: stream.Reports, Sequence: 2},
+		Body: []byte(`{"site_id":"TWR-9017","source_uri":"s3://reports/twr9017_corrupt.pdf"}`),
 	}, 0); err != nil {
 		return err
 	}

@@ -24,8 +24,9 @@ var (
 	ErrNotFound = errors.New("no such dead letter")
 	// ErrConflict says that the report's letter is not the one that [Queue.Put] was to replace.
 	ErrConflict = errors.New("the report's letter has changed")
-	// ErrForged says that the trail has recorded another reason for the very death that a letter is about. Nobody acts on such a letter.
-	ErrForged = errors.New("the audit trail has recorded another reason for this death: `guyline audit verify` tells more")
+	// ErrForged says that a letter is none of Guyline's, or was changed: its audit hash does not fit its reason, its payload is another
+	// report's, or the trail has recorded another reason for the very death that it is about. Nobody acts on such a letter.
+	ErrForged = errors.New("nobody acts on such a letter: `guyline audit verify` tells more")
 	// ErrAmbiguous says that the beginning of a key fits more than one letter.
 	ErrAmbiguous = errors.New("more than one dead letter begins like that")
 )

@@ -156,11 +156,8 @@ func (r recorded) is(l Letter) bool {
 }
 
 func (q *Queue) check(ctx context.Context, l Letter, r recorded) (string, error) {
-	if l.Hash != report.AuditHash(l.Key, l.Reason) {
-		return "the audit hash does not fit the reason", nil
-	}
-	if m := stream.Read(stream.Ref{}, "", nil, l.Body, l.PublishedAt); m.Key != l.Key || m.Site != l.Site {
-		return "the payload is another report's", nil
+	if problem := l.unsound(); problem != "" {
+		return problem, nil
 	}
 	if r.is(l) {
 		return "", nil
@@ -177,7 +174,20 @@ func (q *Queue) check(ctx context.Context, l Letter, r recorded) (string, error)
 	case l.Hash:
 		return "the audit trail has recorded another class, code, number of attempts or payload for this death", nil
 	}
-	return "the audit trail has recorded another reason for this death", nil
+	return anotherReason, nil
+}
+
+const anotherReason = "the audit trail has recorded another reason for this death"
+
+// unsound is what is wrong with a whole letter as can be seen in it alone; empty if nothing is.
+func (l Letter) unsound() string {
+	if l.Hash != report.AuditHash(l.Key, l.Reason) {
+		return "the audit hash does not fit the reason"
+	}
+	if m := stream.Read(stream.Ref{}, "", nil, l.Body, l.PublishedAt); m.Key != l.Key || m.Site != l.Site {
+		return "the payload is another report's"
+	}
+	return ""
 }
 
 // moving reports whether the letter is younger than what Verify has read: its burial is going on, or has ended since.

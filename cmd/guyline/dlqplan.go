@@ -95,7 +95,7 @@ func (a *app) outcomeRows(t table, counts map[dlq.Outcome]int) {
 		{dlq.Recovered, "had landed already; the letter is closed"},
 		{dlq.Busy, "another copy is in the queue; the letter stays"},
 		{dlq.Quarantined, fmt.Sprintf("replayed %d times or more; the letter stays", a.cfg.ReplayMax)},
-		{dlq.Unreadable, "ledger or trail hold something strange about it; the letter stays: see `guyline dlq verify`, `guyline audit log KEY`"},
+		{dlq.Unreadable, "letter, ledger or trail hold something strange; the letter stays: see `guyline dlq verify`, `guyline audit log KEY`"},
 		{dlq.Gone, "somebody else was faster"},
 	} {
 		if n := counts[o.outcome]; n > 0 {
