@@ -246,7 +246,13 @@ func (q *Queue) recordDeath(ctx context.Context, l Letter) (before bool, err err
 	case same && last.Hash == e.Hash:
 		return false, nil
 	case last.Kind != audit.Death && last.Letter == l.Sequence && l.Sequence != 0:
-		return true, nil
+		// Letters' sequences start anew too. Whoever closes a letter as recovered may find its death not recorded, any other act does not.
+		if last.Kind == audit.Recovered {
+			return true, nil
+		}
+		if died, err := q.trail.Died(ctx, l.Site, l.Key, e.Stream, e.Sequence, e.Published, 0); died || err != nil {
+			return died, err
+		}
 	case same && last.Class == report.ClassAbandoned:
 		e.Corrects = true
 	case same:

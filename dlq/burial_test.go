@@ -382,3 +382,43 @@ func TestReplayInAQueueMadeAnew(t *testing.T) {
 		t.Errorf("the letter: %+v, %v", l, err)
 	}
 }
+
+// The dead-letter queue was made anew, so that the letter of another death gets the sequence of one on which somebody has acted. The
+// death is recorded all the same.
+func TestDeathInAYardMadeAnew(t *testing.T) {
+	t.Parallel()
+	for kind, act := range map[audit.Kind]func(testing.TB, yard, Letter){
+		audit.Replay: func(t testing.TB, y yard, l Letter) { y.replay(t, l, Replayed) },
+		audit.Discard: func(t testing.TB, y yard, l Letter) {
+			if outcome, err := y.Discard(t.Context(), l.Sequence, operator); outcome != Discarded || err != nil {
+				t.Fatal(outcome, err)
+			}
+			if _, err := y.js.Publish(t.Context(), l.Subject, l.Body); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			y, _ := newYard(t)
+			first := y.die(t, "a.pdf")
+			act(t, y, first)
+			if err := y.js.DeleteStream(t.Context(), Stream); err != nil {
+				t.Fatal(err)
+			}
+			if err := Setup(t.Context(), y.js, 1); err != nil {
+				t.Fatal(err)
+			}
+			second := y.bury(t, y.queued(t)[0], "no pages")
+			if second.Sequence != first.Sequence {
+				t.Fatalf("the letter has the sequence %d, not %d again", second.Sequence, first.Sequence)
+			}
+			if events := y.trailOf(t, second, audit.Death, kind, audit.Death); events[len(events)-1].Hash != second.Hash {
+				t.Errorf("the last event is %+v", events[len(events)-1])
+			}
+			if problem := y.verify(t)[second.Key]; problem != "" {
+				t.Errorf("verify: %s", problem)
+			}
+		})
+	}
+}
