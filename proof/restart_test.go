@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/report"
 )
 
@@ -164,4 +165,28 @@ func TestGiveUpRefuses(t *testing.T) {
 	if got := len(w.messages(audit.Stream)); got != 7 {
 		t.Errorf("the trail has %d events, want 7", got)
 	}
+}
+
+// The ledger was brought back from a backup and the trail was not, so a checkpoint is given up whose events all fit. The next one may cover fewer
+// of them, as some are young.
+func TestGiveUpMoreThanIsOld(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.die("1")
+	w.sign()
+	w.land("done", `{}`)
+	w.die("2")
+	given := w.sign()
+	ledger, err := w.js.Stream(t.Context(), keyvalue.LedgerStream)
+	w.must(err)
+	w.remake(ledger.CachedInfo().Config)
+	restart, err := w.Restart(t.Context(), w.public, nil, "ada@office", "brought back from a backup")
+	w.must(err)
+	signed, seen, err := w.Sign(t.Context(), w.key, nil, nil, restart.GivenUp, time.Hour)
+	if err != nil || signed.Events != 1 || signed.Young != given.Events {
+		t.Fatalf("signed %d events, %d are young, %v: %v", signed.Events, signed.Young, err, seen.Findings)
+	}
+	w.sound(2)
+	w.sign()
+	w.sound(3)
 }

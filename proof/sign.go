@@ -76,8 +76,10 @@ func (l *Log) Sign(ctx context.Context, key Key, keys Keys, file []byte, giveUp 
 	if out.Note, err = out.sign(key); err != nil {
 		return Signed{}, s.report, fmt.Errorf("sign the checkpoint: %w", err)
 	}
-	if err := l.appendLeaves(ctx, s.first, s.leaves[:out.Events-s.first], leaves); err != nil {
-		return Signed{}, s.report, err
+	if n := out.Events - s.first; n > 0 { // else a checkpoint that covers more was given up, and they are stored already
+		if err := l.appendLeaves(ctx, s.first, s.leaves[:n], leaves); err != nil {
+			return Signed{}, s.report, err
+		}
 	}
 	var last uint64
 	if len(s.notes) > 0 {
