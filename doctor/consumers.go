@@ -18,8 +18,11 @@ var consumerChecks = []func(Stream, Consumer) []Finding{
 // leastWaiting is how many worker processes can pull at once by default; fewer is worth a note.
 const leastWaiting = 512
 
-// longestPull is for how long a worker asks a consumer to keep its pull.
-const longestPull = time.Second
+// longestPull is for how long a worker asks a consumer to keep its pull, mostPulled for how many reports at most.
+const (
+	longestPull = time.Second
+	mostPulled  = 256
+)
 
 func where(s Stream) string { return s.Want.Name + "/" + stream.Consumer }
 
@@ -144,7 +147,8 @@ func maxAckPending(s Stream, c Consumer) []Finding {
 // requests finds limits that refuse a worker's pull.
 func requests(s Stream, c Consumer) []Finding {
 	have := c.Have.Config
-	if have.MaxRequestMaxBytes == 0 && (have.MaxRequestExpires == 0 || have.MaxRequestExpires >= longestPull) {
+	if have.MaxRequestMaxBytes == 0 && (have.MaxRequestExpires == 0 || have.MaxRequestExpires >= longestPull) &&
+		(have.MaxRequestBatch == 0 || have.MaxRequestBatch >= min(c.Workers, mostPulled)) {
 		return nil
 	}
 	return []Finding{repaired("pull-limits", where(s), "it limits what a pull may ask for", "the pulls of workers are refused")}

@@ -149,6 +149,8 @@ func TestExamine(t *testing.T) {
 		{"fewer pending", worker(func(c *consumerConfig) { c.MaxAckPending = 1000 }), "trouble max-ack-pending REPORTS/workers", "fresh ones wait"},
 		{"more pending", worker(func(c *consumerConfig) { c.MaxAckPending = 30000 }), "trouble max-ack-pending REPORTS/workers", "more reports"},
 		{"short pulls", worker(func(c *consumerConfig) { c.MaxRequestExpires = time.Millisecond }), "trouble pull-limits REPORTS/workers", ""},
+		{"small pulls", worker(func(c *consumerConfig) { c.MaxRequestBatch = 7 }), "trouble pull-limits REPORTS/workers", "are refused"},
+		{"pulls for all workers", worker(func(c *consumerConfig) { c.MaxRequestBatch = 8 }), "", ""},
 		{"headers", worker(func(c *consumerConfig) { c.HeadersOnly = true }), "trouble headers-only REPORTS/workers", "undecodable"},
 		{"inactive", worker(func(c *consumerConfig) { c.InactiveThreshold = time.Hour }), "trouble inactive REPORTS/workers", "for 1h0m0s"},
 		{"groups", worker(func(c *consumerConfig) { c.PriorityGroups = []string{"g"} }), "trouble priority-groups REPORTS/workers", ""},

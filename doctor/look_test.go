@@ -217,6 +217,7 @@ func TestTraps(t *testing.T) {
 		{"no filter", tune(requeue, false, func(c *consumerConfig) { c.FilterSubject = "" }), "filter REPORTS_REQUEUE/workers", ""},
 		{"pending", tune(reports, false, func(c *consumerConfig) { c.MaxAckPending = 2 }), "max-ack-pending REPORTS/workers", ""},
 		{"pulls", tune(reports, false, func(c *consumerConfig) { c.MaxRequestExpires = 100 * time.Millisecond }), "pull-limits REPORTS/workers", ""},
+		{"small pulls", tune(reports, false, func(c *consumerConfig) { c.MaxRequestBatch = 1 }), "pull-limits REPORTS/workers", ""},
 		{"headers", tune(reports, false, func(c *consumerConfig) { c.HeadersOnly = true }), "headers-only REPORTS/workers", ""},
 		{"inactive", tune(reports, false, func(c *consumerConfig) { c.InactiveThreshold = time.Hour }), "inactive REPORTS/workers", ""},
 		{"groups", tune(reports, true, func(c *consumerConfig) {
