@@ -79,12 +79,13 @@ func (t *Trail) AppendAsync(e Event) error {
 	return nil
 }
 
-// Log yields the events of one report in order, equal ones once. The site may be "*".
+// Log yields the events of one report in order, equal ones once. The site may be "*". What is not an event is [ErrUnreadable], and others
+// may follow: nothing can be removed from the trail.
 func (t *Trail) Log(ctx context.Context, site report.Token, key report.Key) iter.Seq2[Event, error] {
 	return t.read(ctx, subject(site, key))
 }
 
-// All yields the events of every report in order, equal ones once.
+// All yields the events of every report in order, equal ones once. See [Trail.Log] for what is not an event.
 func (t *Trail) All(ctx context.Context) iter.Seq2[Event, error] {
 	return t.read(ctx, "reports.audit.>")
 }
@@ -99,8 +100,10 @@ func (t *Trail) read(ctx context.Context, subject string) iter.Seq2[Event, error
 				e, err = readEvent(m)
 			}
 			if err != nil {
-				yield(Event{}, err)
-				return
+				if !yield(Event{}, err) || !errors.Is(err, ErrUnreadable) {
+					return
+				}
+				continue
 			}
 			n := name{e.ID(), e.Hash}
 			if seen[n] {

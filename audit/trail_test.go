@@ -200,8 +200,20 @@ func TestRead(t *testing.T) {
 	for _, err := range trail.Log(t.Context(), "NY", events[1].Key) {
 		errs = append(errs, err)
 	}
-	if len(errs) != 3 || slices.IndexFunc(errs, func(err error) bool { return err != nil }) != 2 {
+	if len(errs) != 3 || slices.IndexFunc(errs, func(err error) bool { return err != nil }) != 2 || !errors.Is(errs[2], audit.ErrUnreadable) {
 		t.Errorf("log with a garbled event: %v", errs)
+	}
+	// It stays there for good, and does not hide what comes after it.
+	after := event(audit.Discard, "NY", 8)
+	appended(t, trail, after)
+	var last audit.Event
+	for e, err := range trail.All(t.Context()) {
+		if last = e; err != nil && !errors.Is(err, audit.ErrUnreadable) {
+			t.Error(err)
+		}
+	}
+	if !cmp.Equal(last, after) {
+		t.Errorf("after a garbled event: %s", cmp.Diff(after, last))
 	}
 }
 

@@ -24,11 +24,14 @@ func (q *Queue) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
 		var deaths Deaths
 		for e, err := range q.trail.All(ctx) {
-			if err != nil {
+			switch {
+			case errors.Is(err, audit.ErrUnreadable): // it is no death, and cannot be removed
+			case err != nil:
 				yield(Finding{}, err)
 				return
+			default:
+				deaths.Add(e)
 			}
-			deaths.Add(e)
 		}
 		q.VerifyAgainst(ctx, &deaths)(yield)
 	}

@@ -153,6 +153,23 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// What somebody has put into the trail that is not an event stays there for good. It is no death, and the letters are compared with those
+// that are recorded before and after it.
+func TestVerifyBesideTheUnreadable(t *testing.T) {
+	t.Parallel()
+	y, _ := newYard(t)
+	before := y.die(t, "before")
+	if _, err := y.js.Publish(t.Context(), "reports.audit.x.y", []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	after, altered := y.die(t, "after"), y.die(t, "altered")
+	y.forge(t, altered, func(m *nats.Msg) { m.Header.Set(report.HeaderCode, "no-pages") })
+	want := map[report.Key]string{before.Key: "", after.Key: "", altered.Key: badRecord}
+	if got := y.verify(t); !cmp.Equal(got, want) {
+		t.Error(cmp.Diff(want, got))
+	}
+}
+
 // A message dies once: a second death of it, with a letter that says the same, is neither believed nor passed over.
 func TestSecondDeath(t *testing.T) {
 	t.Parallel()

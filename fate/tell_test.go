@@ -40,6 +40,14 @@ func TestTell(t *testing.T) {
 			"once the source is well again, `guyline dlq replay " + key.Short() + "`",
 		},
 		{
+			"the trail holds something strange about it",
+			Known{Answer: letter(func(l *dlq.Letter) {}), Events: four, Garbled: 2},
+			"Not landed. It failed 4 times between 01:10 and 01:12 UTC because sftp://portal refused or broke the connection. The last error: " +
+				"dial tcp: refused. It has waited in the dead-letter queue for 6 hours; due in 1 day. " +
+				"The audit trail also holds something about it, twice, that is not an event: `guyline audit verify` tells more.",
+			"dlq replay",
+		},
+		{
 			"exhausted, and the trail is gone; overdue; of yesterday",
 			Known{Answer: letter(func(l *dlq.Letter) {
 				l.Due, l.FirstFailedAt, l.FailedAt = now.Add(-3*time.Hour), at("01:10").Add(-24*time.Hour), at("01:10").Add(-24*time.Hour)

@@ -2,6 +2,7 @@ package fate
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -18,6 +19,7 @@ type Known struct {
 	Answer
 	Events    []audit.Event
 	Earlier   int           // older events that are left away
+	Garbled   int           // what the trail holds about it that is not an event
 	Delivered bool          // of waiting: a worker has had the message in hand
 	Pulling   int           // of waiting: open pull requests of workers
 	Keeps     time.Duration // of dead: after how long the dead-letter queue drops a letter; 0 = never
@@ -54,6 +56,10 @@ func (f *Finder) Why(ctx context.Context, site report.Token, key report.Key) (St
 	}
 	k := Known{Answer: answer}
 	for e, err := range f.trail.Log(ctx, site, key) {
+		if errors.Is(err, audit.ErrUnreadable) {
+			k.Garbled++
+			continue
+		}
 		if err != nil {
 			return Story{}, err
 		}
@@ -94,6 +100,9 @@ func Tell(k Known, now time.Time) Story {
 		t.discarded()
 	default:
 		t.unknown()
+	}
+	if k.Garbled > 0 {
+		t.say("The audit trail also holds something about it, %s, that is not an event: `guyline audit verify` tells more.", times(k.Garbled))
 	}
 	s.Sentences, s.Next = t.said, t.next
 	return s

@@ -171,3 +171,17 @@ func TestClockStartsAtDeath(t *testing.T) {
 	}
 	w.ends(invariant.Tally{Dead: 1})
 }
+
+// Somebody has put something into the trail that is not an event, and it stays there for good. The report's story is told all the same.
+func TestWhyBesideTheUnreadable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, poisonOf)
+	key := w.publish("BAD", "a.pdf")
+	worker := w.work()
+	w.drain()
+	worker.stop()
+	_, err := w.js.Publish(t.Context(), "reports.audit.BAD."+string(key), []byte("hello"))
+	w.must(err)
+	w.why(key, fate.Dead, "published death", "Not landed.", "The audit trail also holds something about it, once, that is not an event")
+	w.ended = true // what was garbled on purpose cannot be checked
+}

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/proof"
 	"github.com/guyline/guyline/report"
 )
@@ -40,7 +42,12 @@ func (a *app) auditLogCommand() *cobra.Command {
 			defer s.Close()
 			t := newTable(a.stdout, "TIME", "EVENT", "KEY", "SITE", "BY", "CODE", "REASON")
 			n := 0
+			var garbled error // the first of what is not an event; it cannot be removed, and the others are shown all the same
 			for e, err := range s.trail.Log(cmd.Context(), site, key) {
+				if errors.Is(err, audit.ErrUnreadable) {
+					garbled = cmp.Or(garbled, err)
+					continue
+				}
 				if err != nil {
 					return err
 				}
@@ -54,12 +61,12 @@ func (a *app) auditLogCommand() *cobra.Command {
 				t.row(short(e.Time), string(e.Kind), e.Key.Short(), e.SiteID, e.Actor+e.Worker, string(e.Code), e.Reason)
 			}
 			switch {
-			case n == 0 && len(args) > 0:
+			case n == 0 && len(args) > 0 && garbled == nil:
 				return errors.New("the trail has no event of this report: it succeeded at once, or was never handed over (`guyline show` tells)")
 			case a.json || n == 0:
-				return nil
+				return garbled
 			}
-			return t.flush()
+			return errors.Join(t.flush(), garbled)
 		},
 	}
 }

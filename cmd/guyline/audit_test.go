@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/proof"
+	"github.com/guyline/guyline/report"
 )
 
 // keygen makes a key; the public half is in the file key.pub.
@@ -217,6 +219,29 @@ func TestAuditWrongUsage(t *testing.T) {
 	}
 	if e := s.want(t, exitFailed, []string{"audit", "checkpoint", "--key", "key"}); !strings.Contains(e.stderr, "others can read") {
 		t.Errorf("a key that others can read: %s", e.stderr)
+	}
+}
+
+// What somebody has put into the trail that is not an event stays there for good. What comes after it is shown all the same.
+func TestAuditLogBesideTheUnreadable(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, "GUYLINE_MAX_ATTEMPTS=1")
+	s.worker(t)
+	js, err := jetstream.New(s.connect(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(t.Context(), "reports.audit.x.y", []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	after := audit.Event{Time: time.Now().UTC(), Kind: audit.Discard, Key: report.NewKey("TWR 1", "a.pdf"), SiteID: "TWR 1", Actor: "ada@office"}
+	if err := audit.New(js).Append(t.Context(), after); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"audit", "log"}, {"audit", "log", "--json"}} {
+		if e := s.want(t, exitFailed, args, "ada@office"); !strings.Contains(e.stderr, "not an event: sequence 1") {
+			t.Errorf("%q: %s", args, e.stderr)
+		}
 	}
 }
 
