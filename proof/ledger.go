@@ -60,6 +60,7 @@ type present struct {
 	key                rawKey
 	revision, replaces uint64
 	done               bool
+	strange            bool // not one of ours, or not in its place: beside another one of the key, not instead of it
 	sum                [sha256.Size]byte
 }
 
@@ -103,14 +104,16 @@ func (s *survey) readLedger(ctx context.Context, ripe time.Time) error {
 			s.found(Finding{What: InLedger, Sequence: r.Revision, Key: r.Key, Problem: problem})
 		}
 		if r.Entry.Revision = r.Revision; ok { // also of what cannot be read
-			s.book.present = append(s.book.present, presentOf(key, r.Entry))
+			p := presentOf(key, r.Entry)
+			p.strange = problem != ""
+			s.book.present = append(s.book.present, p)
 		}
 	}
 	return nil
 }
 
 func presentOf(key rawKey, e keyvalue.Entry) present {
-	return present{key, e.Revision, e.Replaces, e.State == keyvalue.Done, sha256.Sum256(e.Raw)}
+	return present{key: key, revision: e.Revision, replaces: e.Replaces, done: e.State == keyvalue.Done, sum: sha256.Sum256(e.Raw)}
 }
 
 // readVanished looks, through the leader, for the entries that the trail says were reopened and that the scan of the ledger has not
@@ -175,6 +178,11 @@ func (b *book) reopened(key report.Key, revision uint64, value []byte, at time.T
 // close makes the versions of what was read. A settled entry was replaced when the next one says that its predecessor, the reopened
 // entry, was written. The last one may have no visible successor: it stands, or was reopened while we read.
 func (b *book) close() {
+	slices.SortFunc(b.present, func(x, y present) int {
+		return cmp.Or(bytes.Compare(x.key[:], y.key[:]), cmp.Compare(y.revision, x.revision))
+	})
+	// A replica that has not caught up shows an entry that another has replaced long ago, and then comes that one too. The newest stands.
+	b.present = slices.CompactFunc(b.present, func(x, y present) bool { return x.key == y.key && !x.strange && !y.strange })
 	for _, p := range b.present {
 		past := b.past[p.key]
 		delete(b.past, p.key)

@@ -17,6 +17,9 @@ const idle = time.Second
 // that was its last when the scan began: a scan never chases what is written meanwhile. With headersOnly the
 // bodies stay on the server. A missing stream is [jetstream.ErrStreamNotFound].
 //
+// Any replica may answer, so a message that is gone may come all the same. Of a subject that keeps only its newest one, an older one may
+// come before it.
+//
 // A work queue cannot be scanned: it has a consumer already.
 func Scan(ctx context.Context, js jetstream.JetStream, stream, subject string, headersOnly bool) iter.Seq2[*jetstream.RawStreamMsg, error] {
 	return ScanFrom(ctx, js, stream, subject, 1, headersOnly)
