@@ -36,7 +36,7 @@ func (t *Trail) LastChange(ctx context.Context, site report.Token, key report.Ke
 			return Event{}, err
 		}
 		if !e.attempt() {
-			last, found = e, true
+			last, found = e.Event, true
 		}
 	}
 	if !found {
@@ -56,7 +56,7 @@ func (t *Trail) Discarded(ctx context.Context, site report.Token, key report.Key
 		}
 		switch e.Kind {
 		case Death, Reprocess, Discard, Repair:
-			last = e
+			last = e.Event
 		}
 	}
 	if last.Kind != Discard && last.Kind != Repair {
@@ -65,13 +65,14 @@ func (t *Trail) Discarded(ctx context.Context, site report.Token, key report.Key
 	return last, nil
 }
 
-// FirstFailure finds when a report that was published at the given time first failed, or returns [ErrNotFound].
+// FirstFailure finds when a report that was published at the given time first failed, or returns [ErrNotFound]. What belongs to an earlier
+// publication is told by the server's clock: that of the worker who wrote the event may be behind it.
 func (t *Trail) FirstFailure(ctx context.Context, site report.Token, key report.Key, published time.Time) (time.Time, error) {
 	for e, err := range t.events(ctx, site, key) {
 		if err != nil {
 			return time.Time{}, err
 		}
-		if e.attempt() && !e.Time.Before(published) {
+		if e.attempt() && !e.stored.Before(published) {
 			return e.Time, nil
 		}
 	}
@@ -97,7 +98,7 @@ type Pass struct {
 	Alone  []string // workers that have tried it alone, as a suspect, in order
 }
 
-// Pass reads the report's present pass.
+// Pass reads the report's present pass. It tells by the server's clock what belongs to an earlier publication.
 func (t *Trail) Pass(ctx context.Context, site report.Token, key report.Key, published time.Time) (Pass, error) {
 	var p Pass
 	for e, err := range t.events(ctx, site, key) {
@@ -106,7 +107,7 @@ func (t *Trail) Pass(ctx context.Context, site report.Token, key report.Key, pub
 			return Pass{}, err
 		case !e.attempt(): // what was before belongs to another pass
 			p = Pass{}
-		case e.Time.Before(published):
+		case e.stored.Before(published):
 		case e.Kind == AttemptFailed:
 			p.Failed++
 		case e.Kind == Suspect:
@@ -135,17 +136,24 @@ func (t *Trail) Died(ctx context.Context, site report.Token, key report.Key, str
 	return died, nil
 }
 
+// entry is an event and when the server took it.
+type entry struct {
+	Event
+	stored time.Time
+}
+
 // events yields the events of a report, also the ones that were written twice, each read through the leader.
-func (t *Trail) events(ctx context.Context, site report.Token, key report.Key) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
+func (t *Trail) events(ctx context.Context, site report.Token, key report.Key) iter.Seq2[entry, error] {
+	return func(yield func(entry, error) bool) {
 		for seq := uint64(1); ; {
 			m, err := jsapi.Next(ctx, t.js, Stream, subject(site, key), seq)
 			if errors.Is(err, jsapi.ErrNotFound) {
 				return
 			}
-			var e Event
+			var e entry
 			if err == nil {
-				e, err = readEvent(m)
+				e.stored = m.Time
+				e.Event, err = readEvent(m)
 			} else {
 				err = fmt.Errorf("audit trail: %w", err)
 			}

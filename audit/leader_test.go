@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/internal/jsapi"
 	"github.com/guyline/guyline/report"
 )
 
@@ -76,26 +77,63 @@ func TestDiscarded(t *testing.T) {
 	}
 }
 
+// What belongs to which publication is told by the server's clock. That of the worker may be behind it by any time.
 func TestFirstFailure(t *testing.T) {
 	t.Parallel()
 	trail, js := setUp(t)
-	key, published := report.NewKey("NY", "a.pdf"), time.Unix(100, 0).UTC()
+	key := report.NewKey("NY", "a.pdf")
+	appended(t, trail, event(audit.AttemptFailed, "NY", 99))
+	before, err := jsapi.Last(t.Context(), js, audit.Stream, "reports.audit.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	published := before.Time.Add(1)
 	first := func(site report.Token) (time.Time, error) {
 		return trail.FirstFailure(t.Context(), site, key, published)
 	}
-	appended(t, trail, event(audit.AttemptFailed, "NY 12.4", 101), event(audit.AttemptFailed, "NY", 99), event(audit.Death, "NY", 101))
+	appended(t, trail, event(audit.AttemptFailed, "NY 12.4", 101), event(audit.Death, "NY", 101))
 	if got, err := first("NY"); !errors.Is(err, audit.ErrNotFound) {
 		t.Errorf("only an earlier publication's: got %v, %v; want ErrNotFound", got, err)
 	}
-	appended(t, trail, event(audit.AttemptFailed, "NY", 100), event(audit.AttemptFailed, "NY", 102))
+	failed := event(audit.AttemptFailed, "NY", 100)
+	appended(t, trail, failed, event(audit.AttemptFailed, "NY", 102))
 	for _, site := range []report.Token{"NY", "*"} {
-		if got, err := first(site); err != nil || !got.Equal(published) {
-			t.Errorf("of site %s: got %v, %v; want %v", site, got, err, published)
+		if got, err := first(site); err != nil || !got.Equal(failed.Time) {
+			t.Errorf("of site %s: got %v, %v; want %v", site, got, err, failed.Time)
 		}
 	}
 	js.Conn().Close()
 	if got, err := first("NY"); err == nil || errors.Is(err, audit.ErrNotFound) {
 		t.Errorf("there is no server: got %v, %v", got, err)
+	}
+}
+
+func TestPass(t *testing.T) {
+	t.Parallel()
+	trail, js := setUp(t)
+	key := report.NewKey("NY", "a.pdf")
+	appended(t, trail, event(audit.AttemptFailed, "NY", 1), event(audit.Suspect, "NY", 2))
+	before, err := jsapi.Last(t.Context(), js, audit.Stream, "reports.audit.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := event(audit.Suspect, "NY", 5)
+	alone.Worker = "host/4711"
+	for _, tt := range []struct {
+		what   string
+		append []audit.Event
+		want   audit.Pass
+	}{
+		{"only an earlier publication's", nil, audit.Pass{}},
+		{"of a worker whose clock is far behind", []audit.Event{event(audit.AttemptFailed, "NY", 3), event(audit.AttemptFailed, "NY", 4), alone},
+			audit.Pass{Failed: 2, Alone: []string{"host/4711"}}},
+		{"another site's", []audit.Event{event(audit.AttemptFailed, "NY 12.4", 6)}, audit.Pass{Failed: 2, Alone: []string{"host/4711"}}},
+		{"a replay begins another", []audit.Event{event(audit.Replay, "NY", 7), event(audit.AttemptFailed, "NY", 8)}, audit.Pass{Failed: 1}},
+	} {
+		appended(t, trail, tt.append...)
+		if got, err := trail.Pass(t.Context(), "NY", key, before.Time.Add(1)); err != nil || !cmp.Equal(got, tt.want) {
+			t.Errorf("%s: got %+v, %v; want %+v", tt.what, got, err, tt.want)
+		}
 	}
 }
 
