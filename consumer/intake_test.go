@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,12 +30,34 @@ func TestEmptyQueueKeepsNoSlot(t *testing.T) {
 			cfg.Workers = 2
 			cfg.Queues.AckWait = time.Minute // of which a pull waits a quarter, but at most a second
 			var (
-				release           = make(chan struct{})
-				waiting, from, to atomic.Int64 // pulls of the empty queue that wait: all, and before the first and last report looked at
+				release  = make(chan struct{})
+				asked    = make(chan *nats.Msg, 1<<12) // pulls of the empty queue
+				mu       sync.Mutex
+				waiting  int // of them
+				from, to int // and before the first and last report looked at
+				nc       *nats.Conn
 			)
-			count := func(n *atomic.Int64) run {
+			waits := func() int {
+				mu.Lock()
+				defer mu.Unlock()
+				if err := nc.Flush(); err != nil { // what the server has taken before is in the channel then
+					t.Error(err)
+				}
+				for {
+					select {
+					case m := <-asked:
+						var ask struct{ Expires time.Duration }
+						if err := json.Unmarshal(m.Data, &ask); err != nil || ask.Expires == longestPull {
+							waiting++
+						}
+					default:
+						return waiting
+					}
+				}
+			}
+			count := func(n *int) run {
 				return func(ctx context.Context) (report.Result, error) {
-					n.Store(waiting.Load())
+					*n = waits()
 					return succeed(ctx)
 				}
 			}
@@ -46,13 +68,8 @@ func TestEmptyQueueKeepsNoSlot(t *testing.T) {
 				}},
 				"R10": {count(&from)}, fmt.Sprint("R", reports-1): {count(&to)},
 			})
-			nc := w.srv.Conn(t)
-			if _, err := nc.Subscribe("$JS.API.CONSUMER.MSG.NEXT."+empty+".workers", func(m *nats.Msg) {
-				var ask struct{ Expires time.Duration }
-				if err := json.Unmarshal(m.Data, &ask); err != nil || ask.Expires == longestPull {
-					waiting.Add(1)
-				}
-			}); err != nil {
+			nc = w.srv.Conn(t)
+			if _, err := nc.ChanSubscribe("$JS.API.CONSUMER.MSG.NEXT."+empty+".workers", asked); err != nil {
 				t.Fatal(err)
 			}
 			w.publish("HELD")
@@ -70,9 +87,9 @@ func TestEmptyQueueKeepsNoSlot(t *testing.T) {
 			w.start()
 			w.await(fmt.Sprint("R", reports-1), Succeeded)
 			close(release)
-			natstest.Eventually(t, "the idle worker to wait there", func() bool { return waiting.Load() > 0 })
+			natstest.Eventually(t, "the idle worker to wait there", func() bool { return waits() > 0 })
 			w.check(invariant.Tally{Done: reports + 1})
-			if n := to.Load() - from.Load(); n > 0 {
+			if n := to - from; n > 0 {
 				t.Errorf("%d pulls waited at the empty queue during the backlog, want none", n)
 			}
 		})
