@@ -65,7 +65,7 @@ func TestAudit(t *testing.T) {
 		elsewhere.write(t, name, string(text))
 	}
 	elsewhere.want(t, 0, []string{"audit", "check", "dead.json", "--pubkey", "key.pub"}, "twr9017_q2.pdf of site TWR-9017 (key f481833d27b6) had not landed at ",
-		"it died on ", "after 1 attempts, poison, malformed-pdf: ", "Signed by office+", "Not proved: what came later")
+		"it died on ", "after 1 attempt, poison, malformed-pdf: ", "Signed by office+", "Not proved: what came later")
 	elsewhere.want(t, 0, []string{"audit", "check", "done.json", "--pubkey", "key.pub"}, " landed: settled at ", `"site_id":"TWR-8842"`)
 	elsewhere.want(t, 0, []string{"audit", "check", "done.json", "--pubkey", "key.pub", "--json"}, `"landed":true`)
 	dead, _ := os.ReadFile(filepath.Join(s.dir, "dead.json"))

@@ -149,7 +149,11 @@ func tell(e audit.Event) string {
 	case audit.AttemptFailed:
 		return fmt.Sprintf("attempt %d failed on %s, %s%s", e.Attempt, by, e.Code, because)
 	case audit.Death:
-		return fmt.Sprintf("it died on %s after %d attempts, %s, %s%s", by, e.Attempt, e.Class, e.Code, because)
+		attempts := "1 attempt"
+		if e.Attempt != 1 {
+			attempts = fmt.Sprintf("%d attempts", e.Attempt)
+		}
+		return fmt.Sprintf("it died on %s after %s, %s, %s%s", by, attempts, e.Class, e.Code, because)
 	case audit.Replay:
 		return fmt.Sprintf("%s sent it back to the queue%s", by, because)
 	case audit.Discard:
