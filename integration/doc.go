@@ -32,16 +32,23 @@
 //	autoreplay   a source that comes back, one that flaps, and workers that die while they replay
 //	schedule     turns of a fleet, and clocks that are off
 //	operators    two at once, and burials that were cut short
+//	park         an upstream that is down, wrong credentials, and how long that is borne
+//	hostile      files that were made to break the parser, and extraction processes that are killed (Linux)
 //	restart      the server goes down under a batch
+//	cluster      three replicas: leaders that hand over or stop, writers at once, replicas that are added
 //	answers      the server's answers to writes are lost
 //	partition    a worker falls silent, loses its report, and comes back
 //	pressure     full MaxAckPending, and fairness between the queues
 //	sites        the registry, and an import that was cut off
 //	tamper       letters that somebody has changed
+//	proof        everything is verified and signed while it is in motion
 //	fate         what is said of a report in each place
+//	why          its story, at each of its stations
+//	reconcile    a list whose reports are in every place; reconcilemoving: while they move
 //	reopened     a settled report that an operator wants worked again
 //	balance      four hundred mixed reports, two consumers, nothing missing; workers that come and go
 //	chaos        worker and server processes that are killed, frozen and cut off, by the harness of package chaos
+//	promises     docs/promises.md names tests that there are
 //
 // Beside them, world has the server, the workers and the end of every test, looks what a test can see, and wire the
 // faults of the line: messages that no client library would send, and a worker that is cut off.
