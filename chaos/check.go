@@ -68,7 +68,7 @@ func inspect(ctx context.Context, js jetstream.JetStream, p *Plan, acked map[rep
 			n.find(Unexplained, key, "%s", problem)
 		}
 	}
-	ledger, err := js.Stream(ctx, ledgerStream)
+	ledger, err := js.Stream(ctx, keyvalue.LedgerStream)
 	if err != nil {
 		return err
 	}

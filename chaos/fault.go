@@ -9,6 +9,7 @@ import (
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/stream"
 )
 
@@ -97,13 +98,10 @@ func deck(c Config) []card {
 		for _, kind := range []Kind{KillServer, StopServer, FreezeServer} {
 			cards = append(cards, card{kind: kind, stream: stream.Reports}, card{kind: kind, stream: stream.Reports, consumer: true})
 		}
-		cards = append(cards, card{kind: KillServer, stream: ledgerStream}, card{kind: KillServer, stream: dlq.Stream}, card{kind: KillServers})
+		cards = append(cards, card{kind: KillServer, stream: keyvalue.LedgerStream}, card{kind: KillServer, stream: dlq.Stream}, card{kind: KillServers})
 	}
 	return cards
 }
-
-// ledgerStream is the stream behind the ledger.
-const ledgerStream = "KV_reports_ledger"
 
 // faults deals the deck, again and again, over the duration.
 func faults(c Config, r *rand.Rand) []Fault {

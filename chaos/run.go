@@ -15,6 +15,7 @@ import (
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/stream"
 )
 
@@ -125,7 +126,11 @@ func (r *run) all(ctx context.Context) (err error) {
 
 // ours lists every stream that setup makes.
 func ours() []string {
-	return append(stream.Names(), dlq.Stream, audit.Stream, ledgerStream, "KV_reports_sites")
+	names := append(stream.Names(), dlq.Stream, audit.Stream)
+	for _, bucket := range keyvalue.Streams(1) {
+		names = append(names, bucket.Name)
+	}
+	return names
 }
 
 // unused makes sure that no stream of ours exists: what a run does to them must not be done to anybody's reports.

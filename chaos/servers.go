@@ -15,6 +15,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/guyline/guyline/stream"
 )
 
 // servers is the server or cluster of a run.
@@ -180,7 +182,7 @@ func (s *servers) led(ctx context.Context, js jetstream.JetStream, t Target) (*n
 	}
 	cluster := info.CachedInfo().Cluster
 	if t.Consumer {
-		c, err := info.Consumer(ctx, "workers")
+		c, err := info.Consumer(ctx, stream.Consumer)
 		if err != nil {
 			return nil, err
 		}
