@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/consumer"
+	"github.com/guyline/guyline/internal/part"
 	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
 )
@@ -122,7 +123,7 @@ func (y *yard) run(ctx context.Context, next func(pid int, started time.Time, li
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Dir, cmd.SysProcAttr = y.dir, attributes()
+	cmd.Dir, cmd.SysProcAttr = y.dir, part.Attributes(true)
 	cmd.Cancel = func() error { return cmd.Process.Kill() }
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GUYLINE_") }),
 		"GUYLINE_DATA_DIR="+filepath.Join(y.dir, "data"), "GUYLINE_SYNC="+string(y.cfg.Place.Sync), "GUYLINE_FILE_ROOT="+y.dir,

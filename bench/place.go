@@ -171,7 +171,7 @@ func (p *Place) pid() (int, error) {
 	if p.process == nil {
 		return 0, ErrUnknown
 	}
-	return p.process.cmd.Process.Pid, nil
+	return p.process.PID(), nil
 }
 
 // Profile writes profiles of the processor time of this process and of a separate server's, until stop is called: NAME.pprof and
@@ -181,7 +181,7 @@ func (p *Place) Profile(ctx context.Context, name string) (stop func() error, er
 	turn := func(client, server string) error {
 		err := own.turn(client)
 		if p.process != nil && err == nil {
-			_, err = p.process.ask(ctx, profileWord+server)
+			err = p.process.ask(ctx, profileWord+server)
 		}
 		if err != nil {
 			return fmt.Errorf("profile: %w", err)

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,19 +8,20 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"runtime/pprof"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/guyline/guyline/internal/part"
 )
 
 // ServerCommand is the hidden command as which the program starts itself, see [Serve].
 const ServerCommand = "bench-server"
 
-// serverSettings is what a server process is told, in the first line of its standard input: the token is seen by nobody else.
+// serverSettings is what a server process is told.
 type serverSettings struct {
 	Port  int // 0: any
 	Token string
@@ -38,13 +38,10 @@ type answer struct {
 // profileWord begins what a server process is told: where to write a profile of its processor time from now on; with no file, to end it.
 const profileWord = "profile "
 
-// process is a server process. It dies with this process: the kernel sees to that where it can, and everywhere the server ends when its
-// standard input does.
+// process is a server process.
 type process struct {
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
-	said  chan answer
-	ended chan struct{}
+	*part.Process
+	said chan answer
 }
 
 // patience is how long a server may take to recover a large store.
@@ -52,62 +49,47 @@ const patience = 5 * time.Minute
 
 // startProcess starts this program as a server, waits until it serves and returns its port.
 func startProcess(ctx context.Context, s serverSettings) (*process, int, error) {
-	fail := func(err error) (*process, int, error) {
-		return nil, s.Port, fmt.Errorf("start the server process: %w", err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return fail(err)
-	}
-	first, err := json.Marshal(s)
-	if err != nil {
-		return fail(err)
-	}
-	p := &process{cmd: exec.Command(self, ServerCommand), said: make(chan answer), ended: make(chan struct{})}
+	p := &process{said: make(chan answer, 1)}
 	complaints := &tail{}
-	p.cmd.Stderr = complaints
-	p.cmd.SysProcAttr = attributes()
-	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return fail(err)
-	}
-	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
-		return fail(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		return fail(err)
-	}
-	go func() {
-		defer close(p.ended)
-		for lines := bufio.NewScanner(stdout); lines.Scan(); {
-			var word answer
-			if json.Unmarshal(lines.Bytes(), &word) == nil {
-				p.said <- word // somebody asked, and waits
+	var err error
+	p.Process, err = part.Start(part.Config{Command: ServerCommand, Settings: s, Log: complaints, Line: func(line []byte) {
+		var word answer
+		if json.Unmarshal(line, &word) == nil {
+			select {
+			case p.said <- word:
+			default: // nobody has waited for the one before
 			}
 		}
-		_ = p.cmd.Wait() // how it ended is its own to tell
-	}()
-	word, err := p.ask(ctx, string(first))
+	}})
+	if err != nil {
+		return nil, s.Port, err
+	}
+	word, err := p.answer(ctx)
 	if err != nil {
 		p.kill()
 		if said := complaints.last(); said != "" && ctx.Err() == nil {
 			err = fmt.Errorf("%w: %s", err, said)
 		}
-		return fail(err)
+		return nil, s.Port, fmt.Errorf("start the server process: %w", err)
 	}
 	return p, word.Port, nil
 }
 
 // ask tells it something and waits for its answer. After an error it is to be killed.
-func (p *process) ask(ctx context.Context, line string) (answer, error) {
-	_, _ = io.WriteString(p.stdin, line+"\n") // if that fails it is dead already
+func (p *process) ask(ctx context.Context, line string) error {
+	p.Say(line)
+	_, err := p.answer(ctx)
+	return err
+}
+
+func (p *process) answer(ctx context.Context) (answer, error) {
 	select {
 	case word := <-p.said:
 		if word.Error != "" {
 			return word, errors.New(word.Error)
 		}
 		return word, nil
-	case <-p.ended:
+	case <-p.Ended():
 		return answer{}, errors.New("it has ended")
 	case <-time.After(patience):
 		return answer{}, fmt.Errorf("no answer after %v", patience)
@@ -118,31 +100,16 @@ func (p *process) ask(ctx context.Context, line string) (answer, error) {
 
 // kill ends it and waits for that.
 func (p *process) kill() {
-	if p == nil {
-		return
+	if p != nil {
+		p.Kill()
 	}
-	_ = p.cmd.Process.Kill() // the dead do not mind
-	p.wait()
 }
 
 // stop lets it end in good order and waits for that.
 func (p *process) stop() {
-	if p == nil {
-		return
-	}
-	p.stdin.Close()
-	p.wait()
-}
-
-// wait waits until it has ended. What it still says is an answer that nobody waits for any more.
-func (p *process) wait() {
-	for {
-		select {
-		case <-p.said:
-		case <-p.ended:
-			p.stdin.Close()
-			return
-		}
+	if p != nil {
+		p.Leave()
+		<-p.Ended()
 	}
 }
 
@@ -150,9 +117,13 @@ func (p *process) wait() {
 // input.
 func Serve(ctx context.Context, in io.Reader, out, log io.Writer) error {
 	var s serverSettings
-	lines := bufio.NewScanner(in)
-	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &s) != nil || s.Dir == "" || s.Token == "" {
-		return errors.New("no settings on standard input: this command is for the use of `guyline bench` alone")
+	words := make(chan string)
+	ctx, err := part.Settings(ctx, in, &s, func(word string) { words <- word })
+	if err == nil && (s.Dir == "" || s.Token == "") {
+		err = errors.New("no directory or no token in the settings")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: this command is for the use of `guyline bench` alone", err)
 	}
 	port := s.Port
 	if port == 0 {
@@ -177,23 +148,21 @@ func Serve(ctx context.Context, in io.Reader, out, log io.Writer) error {
 	if err := say.Encode(answer{Port: addr.Port}); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		defer cancel()
-		var p profile
-		for lines.Scan() {
+	var p profile
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case word := <-words:
 			var a answer
-			if file, ok := strings.CutPrefix(lines.Text(), profileWord); !ok {
+			if file, ok := strings.CutPrefix(word, profileWord); !ok {
 				a.Error = "it does not know the word"
 			} else if err := p.turn(file); err != nil {
 				a.Error = err.Error()
 			}
 			_ = say.Encode(a) // whoever asked may be gone
 		}
-	}()
-	<-ctx.Done()
-	return nil
+	}
 }
 
 // profile is a profile of this process's processor time that is being written.

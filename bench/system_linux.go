@@ -6,14 +6,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
-
-// attributes of a server process: a group of its own, so that Ctrl-C reaches the bench alone; and the kernel kills it when the bench dies.
-func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}
 
 // ticks is the unit of CPU times in /proc: USER_HZ is 100 on every architecture that Go supports.
 const ticks = time.Second / 100

@@ -2,12 +2,7 @@
 
 package bench
 
-import (
-	"syscall"
-	"time"
-)
-
-func attributes() *syscall.SysProcAttr { return nil }
+import "time"
 
 func processCPU(int) (time.Duration, error) { return 0, ErrUnknown }
 func residentNow(int) (int64, error)        { return 0, ErrUnknown }

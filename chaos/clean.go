@@ -13,7 +13,7 @@ import (
 // the harness, but perhaps a moment later.
 func Clean(ctx context.Context, in io.Reader) error {
 	var s cleanSettings
-	gone, err := settle(ctx, in, &s, func(string) {})
+	gone, err := settle(ctx, in, &s, nil)
 	if err != nil {
 		return err
 	}

@@ -14,9 +14,7 @@
 //	check.go    compares what the streams hold with the plan; package books has read them
 //	result.go   what came out
 //
-// Every process is this program under a hidden command ([Work], [Serve], [Clean]). It gets its settings on standard input, which the
-// harness holds open as long as it lives: a process whose input ends has lost its harness and ends too. On Linux the kernel
-// kills it even before.
+// Every process is this program under a hidden command ([Work], [Serve], [Clean]), started by package part, and ends with the harness.
 //
 // # What a report does
 //

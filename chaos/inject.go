@@ -129,9 +129,9 @@ func (in *injector) inject(ctx context.Context, f Fault) (hit bool, err error) {
 		case StopServer:
 			return true, in.restart(ctx, f, terminate, n)
 		}
-		n.process.signal(freeze)
+		n.process.Signal(freeze)
 		pause(ctx, f.For)
-		n.process.signal(thaw)
+		n.process.Signal(thaw)
 		return true, nil
 	case StepDown:
 		return in.stepDown(ctx, f), nil
@@ -179,14 +179,14 @@ func (in *injector) target(ctx context.Context, f Fault) (n *node, err error) {
 // restart ends servers with a signal, and starts them again when the fault's time is over.
 func (in *injector) restart(ctx context.Context, f Fault, s os.Signal, nodes ...*node) error {
 	for _, n := range nodes {
-		n.process.signal(s)
+		n.process.Signal(s)
 	}
 	for _, n := range nodes {
 		select {
-		case <-n.process.ended:
+		case <-n.process.Ended():
 		case <-time.After(time.Minute):
 			in.log.Warn("a server did not stop within a minute and is killed", "server", n.settings.Name)
-			n.process.kill()
+			n.process.Kill()
 		}
 	}
 	pause(ctx, f.For)

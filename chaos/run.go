@@ -15,6 +15,7 @@ import (
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/internal/part"
 	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/stream"
 )
@@ -35,7 +36,7 @@ func Run(ctx context.Context, plan *Plan, log *slog.Logger) (r *Result, err erro
 	if left := clean(); left != nil {
 		r.Findings = append(r.Findings, Finding{What: Leftover, Text: left.Error()})
 	}
-	if n := c.running.Load(); n != 0 {
+	if n := c.running(); n != 0 {
 		r.Findings = append(r.Findings, Finding{What: Leftover, Text: fmt.Sprintf("%d processes have not ended", n)})
 	}
 	if err != nil {
@@ -209,13 +210,13 @@ func makeDir(named string, c *children) (dir string, clean func() error, err err
 	if dir, err = os.MkdirTemp("", tempName); err != nil {
 		return "", nil, err
 	}
-	cleaner, err := c.start(CleanCommand, cleanSettings{dir}, nil, func(string) {})
+	cleaner, err := c.start(part.Config{Command: CleanCommand, Settings: cleanSettings{dir}, Outlives: true})
 	if err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return dir, func() error {
 		err := os.RemoveAll(dir)
-		cleaner.kill()
+		cleaner.Kill()
 		return err
 	}, nil
 }

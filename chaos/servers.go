@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/guyline/guyline/internal/part"
 	"github.com/guyline/guyline/stream"
 )
 
@@ -35,7 +36,7 @@ type node struct {
 
 	settings serverSettings // of a server of ours
 	logFile  *os.File
-	process  *child
+	process  *part.Process
 }
 
 // startServers starts them and waits until they serve.
@@ -99,18 +100,16 @@ func useServers(cfg Config) (*servers, error) {
 func (s *servers) start(ctx context.Context, n *node) error {
 	ready := make(chan struct{})
 	once := sync.OnceFunc(func() { close(ready) })
-	p, err := s.children.start(ServerCommand, n.settings, n.logFile, func(string) { once() })
-	if p != nil {
-		s.mu.Lock()
-		n.process = p
-		s.mu.Unlock()
-	}
+	p, err := s.children.start(part.Config{Command: ServerCommand, Settings: n.settings, Log: n.logFile, Line: func([]byte) { once() }})
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	n.process = p
+	s.mu.Unlock()
 	select {
 	case <-ready:
-	case <-p.ended:
+	case <-p.Ended():
 		return fmt.Errorf("%s ended at its start: %s", n.settings.Name, lastLine(n.logFile.Name()))
 	case <-time.After(time.Minute):
 		return fmt.Errorf("%s does not serve after a minute: see %s", n.settings.Name, n.logFile.Name())
@@ -120,7 +119,7 @@ func (s *servers) start(ctx context.Context, n *node) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.full {
-		return p.say(full)
+		p.Say(full)
 	}
 	return nil
 }
@@ -135,7 +134,7 @@ func (s *servers) fill(on bool) {
 		word = full
 	}
 	for _, n := range s.nodes {
-		_ = n.process.say(word) // one that is away is told when it starts
+		n.process.Say(word) // one that is away is told when it starts
 	}
 }
 
@@ -200,7 +199,7 @@ func (s *servers) led(ctx context.Context, js jetstream.JetStream, t Target) (*n
 func (s *servers) close() {
 	for _, n := range s.nodes {
 		if n.process != nil {
-			n.process.kill()
+			n.process.Kill()
 		}
 		if n.proxy != nil {
 			n.proxy.close()

@@ -11,5 +11,3 @@ const (
 	freeze    = syscall.SIGTERM
 	thaw      = syscall.SIGTERM
 )
-
-func attributes(bool) *syscall.SysProcAttr { return nil }

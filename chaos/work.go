@@ -35,7 +35,7 @@ type workerSettings struct {
 // each outcome on a line of its own, and ends when ctx does, or the standard input.
 func Work(ctx context.Context, in io.Reader, out io.Writer, log *slog.Logger, options ...nats.Option) error {
 	var s workerSettings
-	ctx, err := settle(ctx, in, &s, func(string) {})
+	ctx, err := settle(ctx, in, &s, nil)
 	if err != nil {
 		return err
 	}

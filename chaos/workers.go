@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/guyline/guyline/consumer"
+	"github.com/guyline/guyline/internal/part"
 )
 
 // workers is the worker processes. One that ends is started again.
@@ -21,16 +22,16 @@ type workers struct {
 	all      sync.WaitGroup
 
 	mu       sync.Mutex
-	at       []*child // by number; nil while none runs
-	died     int      // how often one ended without having been told to
-	told     map[*child]bool
+	at       []*part.Process // by number; nil while none runs
+	died     int             // how often one ended without having been told to
+	told     map[*part.Process]bool
 	outcomes map[consumer.Kind]int
 	settled  []time.Time // when a report was done or buried, in order
 }
 
 func newWorkers(cfg Config, dir string, urls []string, c *children) *workers {
 	return &workers{
-		cfg: cfg, children: c, dir: dir, urls: urls, at: make([]*child, cfg.Workers), told: map[*child]bool{}, outcomes: map[consumer.Kind]int{},
+		cfg: cfg, children: c, dir: dir, urls: urls, at: make([]*part.Process, cfg.Workers), told: map[*part.Process]bool{}, outcomes: map[consumer.Kind]int{},
 	}
 }
 
@@ -58,8 +59,8 @@ func (w *workers) run(ctx context.Context) error {
 // one is the life of one process.
 func (w *workers) one(ctx context.Context, i int, log *os.File) {
 	settings := workerSettings{w.cfg, fmt.Sprint("worker-", i+1), filepath.Join(w.dir, "runs"), w.urls}
-	p, err := w.children.start(WorkerCommand, settings, log, w.observe)
-	if p == nil {
+	p, err := w.children.start(part.Config{Command: WorkerCommand, Settings: settings, Log: log, Line: w.observe})
+	if err != nil {
 		fmt.Fprintln(log, err)
 		return
 	}
@@ -67,14 +68,14 @@ func (w *workers) one(ctx context.Context, i int, log *os.File) {
 	w.at[i] = p
 	w.mu.Unlock()
 	select {
-	case <-p.ended:
+	case <-p.Ended():
 	case <-ctx.Done():
 		w.tell(i, terminate)
 		select {
-		case <-p.ended:
+		case <-p.Ended():
 		case <-time.After(time.Minute): // Run gives up long before
 			fmt.Fprintln(log, "killed: it did not stop")
-			p.kill()
+			p.Kill()
 		}
 	}
 	w.mu.Lock()
@@ -93,11 +94,11 @@ func (w *workers) tell(i int, s os.Signal) bool {
 		return false
 	}
 	w.told[w.at[i]] = true
-	w.at[i].signal(s)
+	w.at[i].Signal(s)
 	return true
 }
 
-func (w *workers) observe(line string) {
+func (w *workers) observe(line []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	kind := consumer.Kind(line)
