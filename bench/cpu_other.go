@@ -4,4 +4,4 @@ package bench
 
 import "time"
 
-func ownCPU() (time.Duration, error) { return 0, ErrUnknown }
+func ownCPU() (time.Duration, error) { return 0, errUnknown }

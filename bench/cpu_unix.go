@@ -12,7 +12,7 @@ import (
 func ownCPU() (time.Duration, error) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrUnknown, err)
+		return 0, fmt.Errorf("%w: %w", errUnknown, err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }

@@ -19,7 +19,7 @@ import (
 // bed is a server set up for the product, with a connection for the worker and one for the publisher.
 type bed struct {
 	cfg       consumer.Config
-	place     *Place
+	place     *place
 	mine      *claim // of a given server: what is to be deleted again
 	dir       string // for the worker's log
 	inflight  string // as consumer.Config.InFlight
@@ -31,7 +31,7 @@ type bed struct {
 // openBed opens a fresh one with room for so many outstanding reports. Close it when done.
 func (c LatencyConfig) openBed(ctx context.Context, outstanding int, r *LatencyResult) (_ *bed, err error) {
 	b := &bed{cfg: c.consumerConfig(outstanding)}
-	if b.place, err = Open(ctx, c.Place); err != nil {
+	if b.place, err = openPlace(ctx, c.Place); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -39,11 +39,11 @@ func (c LatencyConfig) openBed(ctx context.Context, outstanding int, r *LatencyR
 			err = errors.Join(err, b.close(ctx))
 		}
 	}()
-	if b.dir = b.place.Dir(); c.Place.Mode == Embedded {
+	if b.dir = b.place.dir; c.Place.Mode == Embedded {
 		b.inflight = filepath.Join(b.dir, "inflight")
 	}
 	for _, js := range []*jetstream.JetStream{&b.worker, &b.publisher} {
-		nc, err := b.place.Connect()
+		nc, err := b.place.connect()
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +69,7 @@ func (b *bed) close(ctx context.Context) (err error) {
 			js.Conn().Close()
 		}
 	}
-	return errors.Join(err, b.place.Close())
+	return errors.Join(err, b.place.close())
 }
 
 // next is a report that was not published before.

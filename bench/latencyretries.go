@@ -137,14 +137,14 @@ func (c LatencyConfig) heldLap(ctx context.Context, held int, r *LatencyResult) 
 	if err := b.publish(ctx, c.Reports, j.begin); err != nil {
 		return 0, 0, err
 	}
-	before, unknown := b.place.CPU()
+	before, unknown := b.place.cpu()
 	began := time.Now()
 	ctx, stop, err := b.work(ctx, noop, j.observe)
 	if err != nil {
 		return 0, 0, err
 	}
 	err = await(ctx, all, "the backlog")
-	after, again := b.place.CPU()
+	after, again := b.place.cpu()
 	if unknown == nil && again == nil {
 		cpu = after - before
 	}

@@ -84,12 +84,12 @@ func (y *yard) close() error { return os.RemoveAll(y.dir) }
 
 // visit opens the store for a moment.
 func (y *yard) visit(ctx context.Context, do func(jetstream.JetStream) error) (err error) {
-	p, err := Open(ctx, Config{Mode: Embedded, Sync: y.cfg.Place.Sync, Dir: filepath.Join(y.dir, "data")})
+	p, err := openPlace(ctx, Config{Mode: Embedded, Sync: y.cfg.Place.Sync, Dir: filepath.Join(y.dir, "data")})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	nc, err := p.Connect()
+	defer func() { err = errors.Join(err, p.close()) }()
+	nc, err := p.connect()
 	if err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func measureIdle(ctx context.Context, cfg LatencyConfig, r *LatencyResult) (err 
 		row, unread = cfg.watchIdle(ctx, pid)
 		return true
 	}, "run")
-	if err = errors.Join(err, unread); err != nil && !errors.Is(err, ErrUnknown) {
+	if err = errors.Join(err, unread); err != nil && !errors.Is(err, errUnknown) {
 		return err
 	}
 	if err == nil {

@@ -18,14 +18,17 @@ import (
 
 // LedgerConfig says how large a ledger to measure.
 type LedgerConfig struct {
-	Keys    int // entries
-	Lookups int // entries that are asked for, in each way
-	Text    int // bytes of text in each result, on top of some 550 bytes
+	Place   Config // not a given server: the ledger stays filled
+	Keys    int    // entries, 1,000 to 100,000,000
+	Lookups int    // entries that are asked for, in each way, 256 to 10,000,000
+	Text    int    // bytes of text in each result, on top of some 550 bytes; up to 32 KiB
 }
 
-// Validate says what is wrong.
+// Validate checks the settings.
 func (c LedgerConfig) Validate() error {
 	switch {
+	case c.Place.Mode == Given:
+		return errors.New("the ledger of a given server is not filled")
 	case c.Keys < 1000 || c.Keys > 100_000_000:
 		return fmt.Errorf("%d keys, allowed: 1000 to 100000000", c.Keys)
 	case c.Lookups < together || c.Lookups > 10_000_000:
@@ -33,7 +36,7 @@ func (c LedgerConfig) Validate() error {
 	case c.Text < 0 || c.Text > 32<<10:
 		return fmt.Errorf("%d bytes of text, allowed: 0 to 32768", c.Text)
 	}
-	return nil
+	return c.Place.Validate()
 }
 
 const (
@@ -45,8 +48,8 @@ const (
 	longest  = 20 * time.Second
 )
 
-// LedgerReport is what a ledger costs at its size.
-type LedgerReport struct {
+// LedgerResult is what a ledger costs at its size.
+type LedgerResult struct {
 	Keys    int            `json:"keys"`
 	Entry   int            `json:"entry_bytes"` // of an entry as it is stored, without its key, on average
 	First   Cost           `json:"create_first"`
@@ -85,7 +88,7 @@ type Recovery struct {
 // ledgerBench is a ledger that is being measured.
 type ledgerBench struct {
 	cfg    LedgerConfig
-	place  *Place
+	place  *place
 	js     jetstream.JetStream
 	ledger *keyvalue.Ledger
 	random *rand.Rand
@@ -93,58 +96,65 @@ type ledgerBench struct {
 }
 
 // Ledger fills a ledger with entries like the ones that workers write, and measures what it costs at that size: memory, disk, commits,
-// look-ups of every kind, and restarts. The server must be ours, its ledger empty; it stays filled. say is told what happens.
-func Ledger(ctx context.Context, place *Place, cfg LedgerConfig, say func(format string, args ...any)) (r LedgerReport, err error) {
+// look-ups of every kind, and restarts. A store that is there already must have an empty ledger; it stays filled. say is told what happens.
+func Ledger(ctx context.Context, cfg LedgerConfig, say func(format string, args ...any)) (_ *LedgerResult, err error) {
 	if err := cfg.Validate(); err != nil {
-		return r, err
+		return nil, err
 	}
-	if place.cfg.Mode == Given {
-		return r, errors.New("the ledger of a given server is not filled")
+	place, err := openPlace(ctx, cfg.Place)
+	if err != nil {
+		return nil, err
 	}
+	defer func() { err = errors.Join(err, place.close()) }()
 	b, closeAll, err := openLedger(ctx, place, cfg)
 	if err != nil {
-		return r, err
+		return nil, err
 	}
 	defer closeAll()
-	r.Keys = cfg.Keys
-	if r.Empty, err = place.serverRSS(); err != nil {
-		return r, err
+	r := &LedgerResult{Keys: cfg.Keys}
+	return r, b.measureAll(ctx, r, say)
+}
+
+// measureAll takes one measurement after the other.
+func (b *ledgerBench) measureAll(ctx context.Context, r *LedgerResult, say func(format string, args ...any)) (err error) {
+	if r.Empty, err = b.place.serverRSS(); err != nil {
+		return err
 	}
-	say("filling the ledger with %d entries", cfg.Keys)
+	say("filling the ledger with %d entries", r.Keys)
 	if r.First, r.Last, r.Entry, err = b.fill(ctx, say); err != nil {
-		return r, err
+		return err
 	}
-	if r.Filled, err = place.serverRSS(); err != nil {
-		return r, err
+	if r.Filled, err = b.place.serverRSS(); err != nil {
+		return err
 	}
-	if r.Disk, err = sizeOf(place.Dir()); err != nil {
-		return r, err
+	if r.Disk, err = sizeOf(b.place.dir); err != nil {
+		return err
 	}
 	for _, w := range b.ways() {
 		say("look-ups: %s", w.name)
 		cost, err := b.measure(ctx, w)
 		if err != nil {
-			return r, fmt.Errorf("look-ups, %s: %w", w.name, err)
+			return fmt.Errorf("look-ups, %s: %w", w.name, err)
 		}
 		r.Lookups = append(r.Lookups, LedgerLookup{w.name, cost})
 	}
-	if r.Read, err = place.serverRSS(); err != nil {
-		return r, err
+	if r.Read, err = b.place.serverRSS(); err != nil {
+		return err
 	}
-	if place.cfg.Mode != Separate {
-		return r, nil
+	if b.cfg.Place.Mode != Separate {
+		return nil
 	}
 	say("restarting the server")
-	if r.Stopped, err = b.recover(ctx, place.Stop); err != nil {
-		return r, err
+	if r.Stopped, err = b.recover(ctx, b.place.stop); err != nil {
+		return err
 	}
 	say("killing the server")
-	r.Killed, err = b.recover(ctx, place.Kill)
-	return r, err
+	r.Killed, err = b.recover(ctx, b.place.kill)
+	return err
 }
 
-func openLedger(ctx context.Context, place *Place, cfg LedgerConfig) (b *ledgerBench, closeAll func(), err error) {
-	nc, err := place.Connect(nats.RetryOnFailedConnect(true))
+func openLedger(ctx context.Context, place *place, cfg LedgerConfig) (b *ledgerBench, closeAll func(), err error) {
+	nc, err := place.connect(nats.RetryOnFailedConnect(true))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -172,11 +182,11 @@ func openLedger(ctx context.Context, place *Place, cfg LedgerConfig) (b *ledgerB
 
 // costOf measures what do takes. It says how often it did it.
 func (b *ledgerBench) costOf(do func() (int, error)) (Cost, error) {
-	before, cpuErr := b.place.CPU()
+	before, cpuErr := b.place.cpu()
 	began := time.Now()
 	n, err := do()
 	took := time.Since(began)
-	after, err2 := b.place.CPU()
+	after, err2 := b.place.cpu()
 	if err != nil || n == 0 {
 		return Cost{}, err
 	}
@@ -193,7 +203,7 @@ func (b *ledgerBench) recover(ctx context.Context, end func() error) (*Recovery,
 		return nil, err
 	}
 	began := time.Now()
-	if err := b.place.Restart(ctx); err != nil {
+	if err := b.place.restart(ctx); err != nil {
 		return nil, err
 	}
 	for _, i := range []int{0, b.cfg.Keys - 1} {
@@ -221,10 +231,10 @@ func (b *ledgerBench) recover(ctx context.Context, end func() error) (*Recovery,
 }
 
 // serverRSS is the memory of the process that the server is in; 0 if that is not to be had.
-func (p *Place) serverRSS() (int64, error) {
-	client, server, err := p.RSS()
+func (p *place) serverRSS() (int64, error) {
+	client, server, err := p.rss()
 	switch {
-	case errors.Is(err, ErrUnknown):
+	case errors.Is(err, errUnknown):
 		return 0, nil
 	case p.cfg.Mode == Embedded:
 		return client, err

@@ -13,10 +13,9 @@ func TestLedger(t *testing.T) {
 	for mode, restarts := range map[Mode]bool{Separate: true, Embedded: false} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
-			p := open(t, Config{Mode: mode, Sync: Interval})
 			var said []string
-			cfg := LedgerConfig{Keys: 30_000, Lookups: 512, Text: 100} // more than one portion
-			r, err := Ledger(t.Context(), p, cfg, func(format string, _ ...any) { said = append(said, format) })
+			cfg := LedgerConfig{Place: Config{Mode: mode, Sync: Interval, Dir: t.TempDir()}, Keys: 30_000, Lookups: 512, Text: 100} // more than one portion
+			r, err := Ledger(t.Context(), cfg, func(format string, _ ...any) { said = append(said, format) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,7 +38,7 @@ func TestLedger(t *testing.T) {
 					t.Errorf("back again: %+v", back)
 				}
 			}
-			if _, err := Ledger(t.Context(), p, cfg, func(string, ...any) {}); err == nil || !strings.Contains(err.Error(), "30000 entries") {
+			if _, err := Ledger(t.Context(), cfg, func(string, ...any) {}); err == nil || !strings.Contains(err.Error(), "30000 entries") {
 				t.Errorf("a second time: %v", err)
 			}
 		})
@@ -84,21 +83,18 @@ func TestLedgerEntry(t *testing.T) {
 
 func TestLedgerWrongInput(t *testing.T) {
 	t.Parallel()
-	good := LedgerConfig{Keys: 1000, Lookups: 256}
+	good := LedgerConfig{Place: Config{Mode: Embedded, Sync: Interval}, Keys: 1000, Lookups: 256}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
 	for _, change := range []func(*LedgerConfig){
 		func(c *LedgerConfig) { c.Keys = 999 }, func(c *LedgerConfig) { c.Keys = 100_000_001 }, func(c *LedgerConfig) { c.Lookups = 255 },
+		func(c *LedgerConfig) { c.Place = Config{Mode: Given, URL: "nats://127.0.0.1:1"} },
 		func(c *LedgerConfig) { c.Lookups = 10_000_001 }, func(c *LedgerConfig) { c.Text = -1 }, func(c *LedgerConfig) { c.Text = 32<<10 + 1 },
 	} {
 		cfg := good
 		if change(&cfg); cfg.Validate() == nil {
 			t.Errorf("%+v is taken", cfg)
 		}
-	}
-	p, err := Open(t.Context(), Config{Mode: Given, URL: "nats://127.0.0.1:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Ledger(t.Context(), p, good, nil); err == nil || !strings.Contains(err.Error(), "given") {
-		t.Errorf("a given server: %v", err)
 	}
 }

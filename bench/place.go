@@ -34,10 +34,10 @@ const (
 )
 
 var (
-	// ErrUnknown says that a number is not to be had: of a given server, or on this system.
-	ErrUnknown = errors.New("unknown")
-	// ErrNotSeparate says that only a server in a process of its own can be killed and restarted.
-	ErrNotSeparate = errors.New("the server is not a process of its own")
+	// errUnknown says that a number is not to be had: of a given server, or on this system.
+	errUnknown = errors.New("unknown")
+	// errNotSeparate says that only a server in a process of its own can be killed and restarted.
+	errNotSeparate = errors.New("the server is not a process of its own")
 )
 
 // Config says where to measure.
@@ -48,10 +48,10 @@ type Config struct {
 	Sync Sync   // of an embedded or separate server; a given one has its own
 }
 
-// Place is a server to measure on: embedded in this process, a process of its own on loopback, or a given one.
-type Place struct {
+// place is a server to measure on: embedded in this process, a process of its own on loopback, or a given one.
+type place struct {
 	cfg     Config
-	dir     string
+	dir     string          // of the store; empty of a given server
 	temp    bool            // the directory is removed at the end
 	store   *embedded.Store // of Embedded
 	process *process        // of Separate; nil while it is killed
@@ -59,9 +59,9 @@ type Place struct {
 	token   string
 }
 
-// Open starts the server, or takes the given one as it is. Close the place when done: a process of its own ends with it.
-func Open(ctx context.Context, cfg Config) (_ *Place, err error) {
-	p := &Place{cfg: cfg, dir: cfg.Dir}
+// openPlace starts the server, or takes the given one as it is. Close the place when done: a process of its own ends with it.
+func openPlace(ctx context.Context, cfg Config) (_ *place, err error) {
+	p := &place{cfg: cfg, dir: cfg.Dir}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func Open(ctx context.Context, cfg Config) (_ *Place, err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = p.Close()
+			_ = p.close()
 		}
 	}()
 	if p.dir == "" {
@@ -84,7 +84,7 @@ func Open(ctx context.Context, cfg Config) (_ *Place, err error) {
 		return p, err
 	}
 	p.token = randomToken()
-	return p, p.Restart(ctx)
+	return p, p.restart(ctx)
 }
 
 // Validate checks the settings.
@@ -100,8 +100,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Connect returns a new connection, in process if the server is. The caller closes it.
-func (p *Place) Connect(opts ...nats.Option) (*nats.Conn, error) {
+// connect returns a new connection, in process if the server is. The caller closes it.
+func (p *place) connect(opts ...nats.Option) (*nats.Conn, error) {
 	opts = append([]nats.Option{
 		nats.Name("guyline-bench"), nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectBufSize(-1),
 	}, opts...)
@@ -123,9 +123,9 @@ func (p *Place) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// CPU is the processor time used so far by this process and the server's, user and system. It is [ErrUnknown] for a given server, and
+// cpu is the processor time used so far by this process and the server's, user and system. It is [errUnknown] for a given server, and
 // for a separate one elsewhere than on Linux.
-func (p *Place) CPU() (time.Duration, error) {
+func (p *place) cpu() (time.Duration, error) {
 	own, err := ownCPU()
 	if err != nil || p.cfg.Mode == Embedded {
 		return own, err
@@ -138,14 +138,14 @@ func (p *Place) CPU() (time.Duration, error) {
 	return own + server, err
 }
 
-// RSS is how much memory this process and the server's have resident now, in bytes. An embedded server's is all in client. The error is
-// [ErrUnknown] elsewhere than on Linux; of a given server only client is known.
-func (p *Place) RSS() (client, server int64, err error) { return p.memory(residentNow) }
+// rss is how much memory this process and the server's have resident now, in bytes. An embedded server's is all in client. The error is
+// [errUnknown] elsewhere than on Linux; of a given server only client is known.
+func (p *place) rss() (client, server int64, err error) { return p.memory(residentNow) }
 
-// Peak is as [Place.RSS], the most since [Place.ResetPeak].
-func (p *Place) Peak() (client, server int64, err error) { return p.memory(residentPeak) }
+// peak is as [place.rss], the most since [place.resetPeak].
+func (p *place) peak() (client, server int64, err error) { return p.memory(residentPeak) }
 
-func (p *Place) memory(of func(pid int) (int64, error)) (client, server int64, err error) {
+func (p *place) memory(of func(pid int) (int64, error)) (client, server int64, err error) {
 	if client, err = of(os.Getpid()); err != nil || p.cfg.Mode == Embedded {
 		return client, 0, err
 	}
@@ -157,8 +157,8 @@ func (p *Place) memory(of func(pid int) (int64, error)) (client, server int64, e
 	return client, server, err
 }
 
-// ResetPeak begins a new peak of both processes.
-func (p *Place) ResetPeak() error {
+// resetPeak begins a new peak of both processes.
+func (p *place) resetPeak() error {
 	err := resetPeak(os.Getpid())
 	if pid, unknown := p.pid(); unknown == nil && err == nil {
 		err = resetPeak(pid)
@@ -167,16 +167,16 @@ func (p *Place) ResetPeak() error {
 }
 
 // pid is that of the server's process, if it has one that is known.
-func (p *Place) pid() (int, error) {
+func (p *place) pid() (int, error) {
 	if p.process == nil {
-		return 0, ErrUnknown
+		return 0, errUnknown
 	}
 	return p.process.PID(), nil
 }
 
-// Profile writes profiles of the processor time of this process and of a separate server's, until stop is called: NAME.pprof and
+// profile writes profiles of the processor time of this process and of a separate server's, until stop is called: NAME.pprof and
 // NAME-server.pprof. There can be one at a time.
-func (p *Place) Profile(ctx context.Context, name string) (stop func() error, err error) {
+func (p *place) profile(ctx context.Context, name string) (stop func() error, err error) {
 	var own profile
 	turn := func(client, server string) error {
 		err := own.turn(client)
@@ -191,34 +191,31 @@ func (p *Place) Profile(ctx context.Context, name string) (stop func() error, er
 	return func() error { return turn("", "") }, turn(name+".pprof", name+"-server.pprof")
 }
 
-// Dir is the directory of the store; empty of a given server.
-func (p *Place) Dir() string { return p.dir }
-
-// Kill ends a separate server at once, as kill -9 does, and waits until it is gone. Its clients keep trying to reconnect.
-func (p *Place) Kill() error {
+// kill ends a separate server at once, as kill -9 does, and waits until it is gone. Its clients keep trying to reconnect.
+func (p *place) kill() error {
 	if p.cfg.Mode != Separate {
-		return ErrNotSeparate
+		return errNotSeparate
 	}
 	p.process.kill()
 	p.process = nil
 	return nil
 }
 
-// Stop ends a separate server in good order, as a first Ctrl-C does, and waits until it is gone.
-func (p *Place) Stop() error {
+// stop ends a separate server in good order, as a first Ctrl-C does, and waits until it is gone.
+func (p *place) stop() error {
 	if p.cfg.Mode != Separate {
-		return ErrNotSeparate
+		return errNotSeparate
 	}
 	p.process.stop()
 	p.process = nil
 	return nil
 }
 
-// Restart starts a separate server again, if need be after killing it, on the same port with the same store, and returns when it accepts
+// restart starts a separate server again, if need be after killing it, on the same port with the same store, and returns when it accepts
 // connections.
-func (p *Place) Restart(ctx context.Context) error {
+func (p *place) restart(ctx context.Context) error {
 	if p.cfg.Mode != Separate {
-		return ErrNotSeparate
+		return errNotSeparate
 	}
 	p.process.kill()
 	var err error
@@ -228,8 +225,8 @@ func (p *Place) Restart(ctx context.Context) error {
 	return err
 }
 
-// Close ends the server, if it is ours, and removes its store if that is temporary. Close your connections first.
-func (p *Place) Close() error {
+// close ends the server, if it is ours, and removes its store if that is temporary. Close your connections first.
+func (p *place) close() error {
 	var err error
 	if p.store != nil {
 		err = p.store.Close()

@@ -15,23 +15,23 @@ import (
 	"github.com/guyline/guyline/internal/natstest"
 )
 
-func open(t *testing.T, cfg Config) *Place {
+func open(t *testing.T, cfg Config) *place {
 	t.Helper()
-	p, err := Open(t.Context(), cfg)
+	p, err := openPlace(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
+		if err := p.close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return p
 }
 
-func connected(t *testing.T, p *Place) jetstream.JetStream {
+func connected(t *testing.T, p *place) jetstream.JetStream {
 	t.Helper()
-	nc, err := p.Connect()
+	nc, err := p.connect()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestWrongPlaces(t *testing.T) {
 		`the sync is "often", allowed are always and interval`:       {Mode: Separate, Sync: "often"},
 		"no address of a given server":                               {Mode: Given},
 	} {
-		if _, err := Open(t.Context(), cfg); err == nil || err.Error() != want {
+		if _, err := openPlace(t.Context(), cfg); err == nil || err.Error() != want {
 			t.Errorf("Open(%+v): %v, want %s", cfg, err, want)
 		}
 	}
@@ -67,7 +67,7 @@ func TestPlaces(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(cfg.Mode, cfg.Sync), func(t *testing.T) {
 			t.Parallel()
-			p, err := Open(t.Context(), cfg)
+			p, err := openPlace(t.Context(), cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,26 +75,26 @@ func TestPlaces(t *testing.T) {
 			if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S"}); err != nil {
 				t.Error(err)
 			}
-			before, err := p.CPU()
+			before, err := p.cpu()
 			known := runtime.GOOS == "linux" && cfg.Mode != Given
-			if known && (err != nil || before <= 0) || cfg.Mode == Given && !errors.Is(err, ErrUnknown) {
+			if known && (err != nil || before <= 0) || cfg.Mode == Given && !errors.Is(err, errUnknown) {
 				t.Errorf("CPU: %v, %v", before, err)
 			}
-			client, srv, err := p.RSS()
+			client, srv, err := p.rss()
 			if known && (err != nil || client <= 1<<20 || (srv > 1<<20) != (cfg.Mode == Separate)) {
 				t.Errorf("RSS: client %d, server %d, %v", client, srv, err)
 			}
-			if err := p.ResetPeak(); known && err != nil {
+			if err := p.resetPeak(); known && err != nil {
 				t.Error(err)
 			}
-			if client, _, err := p.Peak(); known && (err != nil || client <= 1<<20) {
+			if client, _, err := p.peak(); known && (err != nil || client <= 1<<20) {
 				t.Errorf("peak: client %d, %v", client, err)
 			}
 			js.Conn().Close()
-			if err := p.Close(); err != nil {
+			if err := p.close(); err != nil {
 				t.Error(err)
 			}
-			if dir := p.Dir(); dir != "" {
+			if dir := p.dir; dir != "" {
 				if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 					t.Errorf("the temporary directory %s is still there: %v", dir, err)
 				}
@@ -111,15 +111,15 @@ func TestKillAndRestart(t *testing.T) {
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S"}); err != nil {
 		t.Fatal(err)
 	}
-	again := func() error { return p.Restart(t.Context()) }
-	for i, end := range []func() error{p.Kill, p.Stop, again} {
+	again := func() error { return p.restart(t.Context()) }
+	for i, end := range []func() error{p.kill, p.stop, again} {
 		if _, err := js.Publish(t.Context(), "S", bytes.Repeat([]byte("x"), 100)); err != nil {
 			t.Fatal(err)
 		}
 		if err := end(); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Restart(t.Context()); err != nil {
+		if err := p.restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		natstest.Eventually(t, "the client to find it again", func() bool { return js.Conn().IsConnected() })
@@ -134,8 +134,8 @@ func TestKillAndRestart(t *testing.T) {
 	if _, err := nats.Connect(fmt.Sprint("nats://127.0.0.1:", p.port)); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("connecting without the token: %v", err)
 	}
-	for _, p := range []*Place{open(t, Config{Mode: Embedded, Sync: Always})} {
-		if err := errors.Join(p.Kill(), p.Restart(t.Context())); !errors.Is(err, ErrNotSeparate) {
+	for _, p := range []*place{open(t, Config{Mode: Embedded, Sync: Always})} {
+		if err := errors.Join(p.kill(), p.restart(t.Context())); !errors.Is(err, errNotSeparate) {
 			t.Errorf("killing an embedded server: %v", err)
 		}
 	}

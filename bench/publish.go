@@ -114,12 +114,12 @@ func Publish(ctx context.Context, cfg PublishConfig, ours Lister, log *slog.Logg
 
 // lap opens a place, has the way prepared, and measures it.
 func (c PublishConfig) lap(ctx context.Context, prepare func(context.Context, *nats.Conn) (func() (int64, error), error)) (out PublishLap, err error) {
-	place, err := Open(ctx, c.Place)
+	place, err := openPlace(ctx, c.Place)
 	if err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, place.Close()) }()
-	nc, err := place.Connect()
+	defer func() { err = errors.Join(err, place.close()) }()
+	nc, err := place.connect()
 	if err != nil {
 		return out, err
 	}
@@ -145,20 +145,20 @@ func (c PublishConfig) lap(ctx context.Context, prepare func(context.Context, *n
 		return out, err
 	}
 	debug.FreeOSMemory() // collects garbage, too: a lap does not pay for the one before it
-	memory := place.ResetPeak()
-	before, unknown := place.CPU()
+	memory := place.resetPeak()
+	before, unknown := place.cpu()
 	started := time.Now()
 	accepted, err := run()
 	if err != nil {
 		return out, err
 	}
 	out.Seconds = time.Since(started).Seconds()
-	after, again := place.CPU()
+	after, again := place.cpu()
 	out.Rate = float64(c.Rows) / out.Seconds
 	if unknown == nil && again == nil {
 		out.CPU = new((after - before).Seconds() * 100_000 / float64(c.Rows))
 	}
-	if client, server, err := place.Peak(); err == nil && memory == nil {
+	if client, server, err := place.peak(); err == nil && memory == nil {
 		out.Client = &client
 		if c.Place.Mode == Separate {
 			out.Server = &server

@@ -4,10 +4,10 @@ package bench
 
 import "time"
 
-func processCPU(int) (time.Duration, error) { return 0, ErrUnknown }
-func residentNow(int) (int64, error)        { return 0, ErrUnknown }
-func residentPeak(int) (int64, error)       { return 0, ErrUnknown }
-func resetPeak(int) error                   { return ErrUnknown }
+func processCPU(int) (time.Duration, error) { return 0, errUnknown }
+func residentNow(int) (int64, error)        { return 0, errUnknown }
+func residentPeak(int) (int64, error)       { return 0, errUnknown }
+func resetPeak(int) error                   { return errUnknown }
 
-// Load is the load average of the last minute.
-func Load() (float64, error) { return 0, ErrUnknown }
+// loadAverage is the load average of the last minute.
+func loadAverage() (float64, error) { return 0, errUnknown }

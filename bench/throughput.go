@@ -121,7 +121,7 @@ func (c ThroughputConfig) order(rep int) []Design {
 }
 
 func loadNow() *float64 {
-	load, err := Load()
+	load, err := loadAverage()
 	if err != nil {
 		return nil
 	}

@@ -259,7 +259,7 @@ func (c *committer) settle(m *nats.Msg, duplicate bool) {
 func openGuyline(ctx context.Context, l *lap) (func(context.Context) error, error) {
 	cfg := l.cfg.consumerConfig()
 	if l.cfg.Place.Mode == Embedded {
-		cfg.InFlight = filepath.Join(l.place.Dir(), "inflight")
+		cfg.InFlight = filepath.Join(l.place.dir, "inflight")
 	}
 	cfg.Observe = func(o consumer.Outcome) {
 		switch o.Kind {
@@ -270,7 +270,7 @@ func openGuyline(ctx context.Context, l *lap) (func(context.Context) error, erro
 			l.fail(fmt.Errorf("a report of %s was %s: %s", o.SiteID, o.Kind, o.Reason))
 		}
 	}
-	file, err := os.CreateTemp(l.place.Dir(), "guyline-bench-*.log")
+	file, err := os.CreateTemp(l.place.dir, "guyline-bench-*.log")
 	if err != nil {
 		return nil, err
 	}

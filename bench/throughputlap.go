@@ -29,7 +29,7 @@ type lap struct {
 	every   int // each so manieth message is a duplicate; 0: none
 	reports int // messages published
 	unique  int // different reports among them
-	place   *Place
+	place   *place
 	claim   *claim
 	js      jetstream.JetStream
 	server  string // its version
@@ -74,11 +74,11 @@ func (c ThroughputConfig) lap(ctx context.Context, d Design, rep int) (_ *lap, e
 
 // on takes steps on a server, until one fails.
 func (l *lap) on(ctx context.Context, place Config, steps ...func(context.Context) error) (err error) {
-	if l.place, err = Open(ctx, place); err != nil {
+	if l.place, err = openPlace(ctx, place); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.place.Close()) }()
-	nc, err := l.place.Connect()
+	defer func() { err = errors.Join(err, l.place.close()) }()
+	nc, err := l.place.connect()
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (l *lap) rest(context.Context) error {
 		return nil // closing an embedded one does
 	}
 	l.js.Conn().Close()
-	return l.place.Stop()
+	return l.place.stop()
 }
 
 // run has the design work and measures it: from its first pull until the server says that nothing is waiting or in work.
@@ -131,18 +131,18 @@ func (l *lap) run(ctx context.Context) (failed error) {
 		return err
 	}
 	if l.cfg.Profile != "" && l.rep > 0 {
-		stop, err := l.place.Profile(ctx, filepath.Join(l.cfg.Profile, fmt.Sprintf("%s-%d", l.design, l.rep)))
+		stop, err := l.place.profile(ctx, filepath.Join(l.cfg.Profile, fmt.Sprintf("%s-%d", l.design, l.rep)))
 		if err != nil {
 			return err
 		}
 		defer func() { failed = errors.Join(failed, stop()) }()
 	}
 	debug.FreeOSMemory() // collects garbage, too: a lap does not pay for the one before it
-	l.memoryErr = l.place.ResetPeak()
+	l.memoryErr = l.place.resetPeak()
 	working, finish := context.WithCancel(ctx)
 	defer finish()
 	ended := make(chan struct{})
-	before, err := l.place.CPU()
+	before, err := l.place.cpu()
 	started := time.Now()
 	go func() {
 		defer close(ended)
@@ -152,10 +152,10 @@ func (l *lap) run(ctx context.Context) (failed error) {
 	}()
 	emptied := l.awaitEmpty(ctx)
 	l.seconds = time.Since(started).Seconds()
-	after, again := l.place.CPU()
+	after, again := l.place.cpu()
 	l.cpu, l.cpuErr = after-before, errors.Join(err, again)
 	if l.memoryErr == nil {
-		l.client, l.memory, l.memoryErr = l.place.Peak()
+		l.client, l.memory, l.memoryErr = l.place.peak()
 	}
 	finish()
 	<-ended

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -24,14 +23,14 @@ func (a *app) benchLedgerCommand() *cobra.Command {
 			if server == string(bench.Given) {
 				return usageError{errors.New("--server given is not for a ledger, which would stay filled")}
 			}
-			where, err := a.benchPlace(server, sync)
-			if err != nil {
+			var err error
+			if cfg.Place, err = a.benchPlace(server, sync); err != nil {
 				return err
 			}
 			if err := cfg.Validate(); err != nil {
 				return usageError{err}
 			}
-			r, err := a.benchLedger(cmd.Context(), where, cfg)
+			r, err := bench.Ledger(cmd.Context(), cfg, a.say)
 			return printMeasured(cmd.Context(), a, r, err, a.printLedger)
 		},
 	}
@@ -44,16 +43,7 @@ func (a *app) benchLedgerCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) benchLedger(ctx context.Context, where bench.Config, cfg bench.LedgerConfig) (r bench.LedgerReport, err error) {
-	p, err := bench.Open(ctx, where)
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	return bench.Ledger(ctx, p, cfg, a.say)
-}
-
-func (a *app) printLedger(r bench.LedgerReport) error {
+func (a *app) printLedger(r *bench.LedgerResult) error {
 	keys := int64(r.Keys)
 	t := newTable(a.stdout)
 	t.row("keys", humanize.Comma(keys))
