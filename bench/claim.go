@@ -16,12 +16,16 @@ import (
 	"github.com/guyline/guyline/stream"
 )
 
-// Streams of the bench itself.
+// Streams of the bench itself, and of the product, as far as it knows them by name.
 const (
 	lockStream   = "GUYLINE_BENCH"        // exists while a bench uses a server
 	limitsStream = "GUYLINE_BENCH_LIMITS" // as REPORTS, but it keeps what is acknowledged
 
 	limitsPrefix = "guyline-bench.submitted."
+
+	ledgerStream  = keyvalue.LedgerStream // where a commit goes, in each design the same
+	ledgerBucket  = "reports_ledger"
+	ledgerSubject = "$KV." + ledgerBucket + "." // and site and key
 
 	sitesStream = "KV_reports_sites" // to which no bench writes
 )

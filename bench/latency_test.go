@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/stream"
@@ -32,6 +30,7 @@ func tiny(place Config, parts ...Part) LatencyConfig {
 func TestLatency(t *testing.T) {
 	t.Parallel()
 	given := natstest.Start(t)
+	leavesNothing(t, given.URL())
 	for _, place := range []Config{{Mode: Embedded, Sync: Always}, {Mode: Separate, Sync: Interval}, {Mode: Given, URL: given.URL()}} {
 		t.Run(string(place.Mode), func(t *testing.T) {
 			t.Parallel()
@@ -68,22 +67,6 @@ func TestLatency(t *testing.T) {
 			}
 		})
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		nc, err := nats.Connect(given.URL())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer nc.Close()
-		js, err := jetstream.New(nc)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name := range js.StreamNames(ctx).Name() {
-			t.Errorf("stream %s is left", name)
-		}
-	})
 }
 
 // Held reports wait on the server while the backlog is worked: with no worker, the consumer counts every one of them.

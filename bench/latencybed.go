@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/consumer"
-	"github.com/guyline/guyline/internal/loglines"
 )
 
 // bed is a server set up for the product, with a connection for the worker and one for the publisher.
@@ -124,21 +121,15 @@ func (b *bed) stored(ctx context.Context, acks []jetstream.PubAckFuture) error {
 func (b *bed) work(ctx context.Context, h consumer.Handler, observe func(consumer.Outcome)) (context.Context, func() error, error) {
 	cfg := b.cfg
 	cfg.Observe, cfg.InFlight = observe, b.inflight
-	file, err := os.CreateTemp(b.dir, "guyline-bench-*.log")
+	run, err := openWorker(ctx, b.worker, h, cfg, b.dir)
 	if err != nil {
 		return nil, nil, err
-	}
-	lines := loglines.New(file)
-	remove := func() error { return errors.Join(lines.Flush(), file.Close(), os.Remove(file.Name())) }
-	c, err := consumer.Open(ctx, b.worker, h, cfg, slog.New(loglines.Handler(slog.NewJSONHandler(lines, nil), lines)))
-	if err != nil {
-		return nil, nil, errors.Join(err, remove())
 	}
 	running, fail := context.WithCancelCause(ctx)
 	working, finish := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
-		err := c.Run(working)
+		err := run(working)
 		if err == nil && working.Err() == nil {
 			err = errors.New("the worker has ended")
 		}
@@ -147,7 +138,7 @@ func (b *bed) work(ctx context.Context, h consumer.Handler, observe func(consume
 	}()
 	return running, func() error {
 		finish()
-		return errors.Join(<-ended, remove())
+		return <-ended
 	}, nil
 }
 

@@ -27,7 +27,7 @@ func (b *ledgerBench) entry(i int) []byte {
 func (b *ledgerBench) message(i int) *nats.Msg {
 	r := ref(i)
 	return &nats.Msg{
-		Subject: "$KV.reports_ledger." + string(r.Site) + "." + string(r.Key), Data: b.entry(i), Header: nats.Header{jetstream.ExpectedLastSubjSeqHeader: {"0"}},
+		Subject: ledgerSubject + string(r.Site) + "." + string(r.Key), Data: b.entry(i), Header: nats.Header{jetstream.ExpectedLastSubjSeqHeader: {"0"}},
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -81,7 +81,7 @@ func Publish(ctx context.Context, cfg PublishConfig, ours Lister, log *slog.Logg
 			name, laps := "raw", &r.Raw
 			run := func(ctx context.Context, nc *nats.Conn) (func() (int64, error), error) {
 				messages, err := messagesOf(list)
-				return func() (int64, error) { return publishRaw(ctx, nc, messages) }, err
+				return func() (int64, error) { return publishAll(ctx, nc, slices.Values(messages)) }, err
 			}
 			if turn == rep%2 {
 				name, laps = "guyline", &r.Guyline
@@ -216,35 +216,6 @@ func messagesOf(list string) (messages []*nats.Msg, err error) {
 	return messages, nil
 }
 
-// publishRaw is the yardstick.
-func publishRaw(ctx context.Context, nc *nats.Conn, messages []*nats.Msg) (int64, error) {
-	var accepted atomic.Int64
-	var failed atomic.Pointer[error]
-	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(4096),
-		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, _ *nats.Msg, err error) { failed.CompareAndSwap(nil, &err) }),
-		jetstream.WithPublishAsyncAckHandler(func(jetstream.JetStream, *nats.Msg, *jetstream.PubAck) { accepted.Add(1) }))
-	if err != nil {
-		return 0, err
-	}
-	defer js.CleanupPublisher()
-	for _, m := range messages {
-		if _, err := js.PublishMsgAsync(m, jetstream.WithStallWait(stuck)); err != nil {
-			return 0, err
-		}
-	}
-	select {
-	case <-js.PublishAsyncComplete():
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
-	case <-time.After(stuck):
-		return 0, fmt.Errorf("no answer for %v", stuck)
-	}
-	if err := failed.Load(); err != nil {
-		return 0, *err
-	}
-	return accepted.Load(), nil
-}
-
 // fill gives the ledger entries of reports that are not in the list.
 func (c PublishConfig) fill(ctx context.Context, nc *nats.Conn) error {
 	messages := make([]*nats.Msg, 0, min(c.Known, 100_000))
@@ -256,7 +227,7 @@ func (c PublishConfig) fill(ctx context.Context, nc *nats.Conn) error {
 				`"time":"2026-11-30T00:00:00Z"}`, 1000+i%5000, i, i),
 		})
 		if len(messages) == cap(messages) || i == c.Known-1 {
-			if _, err := publishRaw(ctx, nc, messages); err != nil {
+			if _, err := publishAll(ctx, nc, slices.Values(messages)); err != nil {
 				return err
 			}
 			messages = messages[:0]

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ func TestPublishMiscount(t *testing.T) {
 		if err != nil {
 			return 0, err
 		}
-		n, err := publishRaw(ctx, nc, messages[:500])
+		n, err := publishAll(ctx, nc, slices.Values(messages[:500]))
 		return 2 * n, err
 	}
 	if _, err := Publish(t.Context(), cfg, half, slog.New(slog.DiscardHandler)); err == nil ||

@@ -1,21 +1,15 @@
 package bench
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/internal/natstest"
-	"github.com/guyline/guyline/stream"
 )
 
 // small is a run of every design that is over soon.
@@ -34,22 +28,11 @@ func throughput(t *testing.T, cfg ThroughputConfig) *ThroughputResult {
 	return r
 }
 
-func streams(t *testing.T, js jetstream.JetStream) (names []string) {
-	t.Helper()
-	l := js.StreamNames(t.Context())
-	for name := range l.Name() {
-		names = append(names, name)
-	}
-	if err := l.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return names
-}
-
 // Every design counts exactly, wherever the server is, and the result has what it takes to compare them.
 func TestThroughput(t *testing.T) {
 	t.Parallel()
 	given := natstest.Start(t)
+	leavesNothing(t, given.URL())
 	for _, tt := range []struct {
 		place   Config
 		designs []Design
@@ -67,25 +50,7 @@ func TestThroughput(t *testing.T) {
 			cfg := small(place)
 			cfg.Designs, cfg.Reps = tt.designs, tt.reps
 			r := throughput(t, cfg)
-			var laps []string
-			for _, l := range r.Laps {
-				laps = append(laps, string(l.Design))
-				if l.Seconds <= 0 || l.Rate <= 0 {
-					t.Errorf("%+v", l)
-				}
-				known := runtime.GOOS == "linux"
-				if (l.CPU != nil) != (known && place.Mode != Given) || (l.Client != nil) != (known && place.Mode != Given) ||
-					(l.Server != nil) != (known && place.Mode == Separate) {
-					t.Errorf("what is known of %+v", l)
-				}
-			}
-			var want []string
-			for rep := range tt.reps {
-				want = append(want, strings.Split(join(cfg.order(rep+1)), ",")...)
-			}
-			if !cmp.Equal(laps, want) {
-				t.Errorf("laps %v, want %v", laps, want)
-			}
+			checkLaps(t, cfg, r.Laps)
 			var checks []Check
 			for _, d := range cfg.Designs {
 				if slices.Contains([]Design{Naive, Create, CreateAsync, Guyline}, d) {
@@ -110,21 +75,28 @@ func TestThroughput(t *testing.T) {
 			}
 		})
 	}
-	t.Cleanup(func() { // when the parallel tests have ended
-		nc, err := nats.Connect(given.URL())
-		if err != nil {
-			t.Fatal(err)
+}
+
+// checkLaps checks that every design was run in every repetition, in order, and that what can be known of its lap is.
+func checkLaps(t *testing.T, cfg ThroughputConfig, laps []Lap) {
+	t.Helper()
+	var got, want []Design
+	for _, l := range laps {
+		got = append(got, l.Design)
+		if l.Seconds <= 0 || l.Rate <= 0 {
+			t.Errorf("%+v", l)
 		}
-		defer nc.Close()
-		js, err := jetstream.New(nc)
-		if err != nil {
-			t.Fatal(err)
+		known := runtime.GOOS == "linux" && cfg.Place.Mode != Given
+		if (l.CPU != nil) != known || (l.Client != nil) != known || (l.Server != nil) != (known && cfg.Place.Mode == Separate) {
+			t.Errorf("what is known of %+v", l)
 		}
-		names := js.StreamNames(context.Background())
-		for name := range names.Name() {
-			t.Errorf("stream %s is left on the given server", name)
-		}
-	})
+	}
+	for rep := range cfg.Reps {
+		want = append(want, cfg.order(rep+1)...)
+	}
+	if !cmp.Equal(got, want) {
+		t.Errorf("laps %v, want %v", got, want)
+	}
 }
 
 func TestThroughputWrong(t *testing.T) {
@@ -147,205 +119,6 @@ func TestThroughputWrong(t *testing.T) {
 		if _, err := Throughput(t.Context(), cfg, nil); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
-	}
-}
-
-// A given server that somebody uses is not touched.
-func TestGivenInUse(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{stream.Reports, ledgerStream, lockStream} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			srv := natstest.Start(t)
-			js := srv.JetStream(t)
-			if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{"theirs"}}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := js.Publish(t.Context(), "theirs", nil); err != nil {
-				t.Fatal(err)
-			}
-			_, err := Throughput(t.Context(), small(Config{Mode: Given, URL: srv.URL()}), slog.New(slog.DiscardHandler))
-			if err == nil || !strings.Contains(err.Error(), "stream "+name+" exists") {
-				t.Errorf("%v", err)
-			}
-			s, err := js.Stream(t.Context(), name)
-			if err != nil || s.CachedInfo().State.Msgs != 1 {
-				t.Errorf("their stream: %v, %v", s, err)
-			}
-			if left := streams(t, js); len(left) != 1 {
-				t.Errorf("streams %v", left)
-			}
-		})
-	}
-}
-
-// What somebody else publishes while a bench runs is not deleted, and neither is a stream that was made anew.
-func TestClaimLeaves(t *testing.T) {
-	t.Parallel()
-	cfg := small(Config{}).consumerConfig().Queues
-	js := natstest.Start(t).JetStream(t)
-	c, err := stake(t.Context(), js, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stake(t.Context(), js, cfg); err == nil {
-		t.Error("two benches on one server")
-	}
-	all := len(streams(t, js))
-	if _, err := js.PublishMsg(t.Context(), backlog(0, 0)); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.leave(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "somebody else has published to REPORTS") {
-		t.Errorf("%v", err)
-	}
-	if left := streams(t, js); len(left) != all {
-		t.Errorf("%v are left of %d", left, all)
-	}
-	if _, err := js.Publish(t.Context(), "$KV.reports_sites.site.TWR-1", []byte("1")); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.leave(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "somebody else has published to KV_reports_sites") {
-		t.Errorf("%v", err)
-	}
-	if left := streams(t, js); len(left) != all {
-		t.Errorf("%v are left of %d", left, all)
-	}
-	if err := js.DeleteStream(t.Context(), sitesStream); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(js.DeleteStream(t.Context(), ledgerStream), stakeOver(t, js)); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.leave(t.Context(), 1); err == nil || !strings.Contains(err.Error(), ledgerStream+" was made anew") {
-		t.Errorf("%v", err)
-	}
-	if left := streams(t, js); !cmp.Equal(left, []string{ledgerStream}) {
-		t.Errorf("%v are left, want theirs", left)
-	}
-}
-
-// stakeOver makes the ledger's stream, as somebody else might.
-func stakeOver(t *testing.T, js jetstream.JetStream) error {
-	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: ledgerStream, Subjects: []string{"theirs"}})
-	return err
-}
-
-// A lap that has left behind something else than it must does not count.
-func TestMiscount(t *testing.T) {
-	t.Parallel()
-	js := natstest.Start(t).JetStream(t)
-	if _, err := stake(t.Context(), js, small(Config{}).consumerConfig().Queues); err != nil {
-		t.Fatal(err)
-	}
-	c, err := js.Consumer(t.Context(), stream.Reports, stream.Consumer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	deliver := func() jetstream.Msg {
-		t.Helper()
-		m, err := c.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	l := &lap{how: designs[Naive], js: js, reports: 4, unique: 3, all: make(chan struct{})}
-	for i := range 4 {
-		if _, err := js.PublishMsg(t.Context(), backlog(i, 0)); err != nil {
-			t.Fatal(err)
-		}
-		deliver()
-	}
-	for range 3 {
-		l.settle(false)
-	}
-	want := func(part string) {
-		t.Helper()
-		if err := l.check(t.Context()); err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("%v, want %s", err, part)
-		}
-	}
-	want("0 duplicates were counted of 4 reports, want 1, and up to 0 that were delivered again")
-	l.settle(true)
-	want("0 messages are in " + ledgerStream + ", want 3")
-	for _, key := range []string{"a", "b", "c"} {
-		if _, err := js.Publish(t.Context(), ledgerSubject+"site."+key, []byte("{}")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := l.check(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if _, err := js.Publish(t.Context(), ledgerSubject+"site.d", []byte("{}")); err != nil {
-		t.Fatal(err)
-	}
-	want("4 messages are in " + ledgerStream + ", want 3")
-	l.unique, l.reports = 4, 5 // with one more, which is delivered twice
-	if _, err := js.PublishMsg(t.Context(), backlog(4, 0)); err != nil {
-		t.Fatal(err)
-	}
-	if err := deliver().Nak(); err != nil {
-		t.Fatal(err)
-	}
-	deliver()
-	l.settled.Add(1)
-	if err := l.check(t.Context()); err != nil || l.redelivered != 1 {
-		t.Errorf("%v, %d redelivered", err, l.redelivered)
-	}
-	l.unique = 5 // its duplicate may be of what came again, but the ledger tells
-	want("4 messages are in " + ledgerStream + ", want 5")
-}
-
-func TestBacklog(t *testing.T) {
-	t.Parallel()
-	ids, keys := map[string]bool{}, map[string]int{}
-	for i := range 400 {
-		m := backlog(i, 4)
-		ids[m.Header.Get(jetstream.MsgIDHeader)] = true
-		e, err := read(m.Data)
-		if err != nil || e.Validate() != nil {
-			t.Fatalf("%s: %v, %v", m.Data, err, e.Validate())
-		}
-		keys[string(e.Key())]++
-	}
-	if len(ids) != 400 || len(keys) != 300 {
-		t.Errorf("%d ids and %d reports of 400 messages", len(ids), len(keys))
-	}
-}
-
-func TestSum(t *testing.T) {
-	t.Parallel()
-	n := func(x float64) *float64 { return &x }
-	r := &ThroughputResult{Settings: Settings{Mode: Separate, Sync: Interval}, Laps: []Lap{
-		{1, Naive, 1, 10, n(10), nil, nil, 0}, {1, Guyline, 1, 20, n(4), nil, nil, 0}, // as the machine was quiet
-		{2, Naive, 1, 2, n(20), nil, nil, 0}, {2, Guyline, 1, 6, n(6), nil, nil, 0}, // and busy
-		{3, Naive, 1, 4, n(10), nil, nil, 0}, {3, Guyline, 1, 10, n(5), nil, nil, 0},
-	}}
-	r.sum()
-	if diff := cmp.Diff([]Ratio{{Guyline, Naive, Range{2.5, 2, 3}, &Range{0.4, 0.3, 0.5}}}, r.Ratios); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]Goal{
-		{1, "rate / naive", Range{2.5, 2, 3}, 2.5, 3, false, Accepted},
-		{2, "CPU / naive", Range{0.4, 0.3, 0.5}, 0.45, 0.36, true, Accepted},
-	}, r.Goals); diff != "" {
-		t.Error(diff)
-	}
-	for _, tt := range []struct {
-		reached float64
-		atMost  bool
-		want    Verdict
-	}{{2.9, false, Missed}, {3, false, Accepted}, {5, false, WorldClass}, {3, true, Accepted}, {5, true, Missed}, {2, true, WorldClass}} {
-		g := Goal{Reached: Range{Median: tt.reached}, Accept: 3, WorldClass: 4, AtMost: tt.atMost}
-		if tt.atMost {
-			g.WorldClass = 2
-		}
-		if got := g.judge(); got != tt.want {
-			t.Errorf("%v: %s, want %s", tt.reached, got, tt.want)
-		}
-	}
-	if got := spread([]float64{4, 1, 3, 2}); got != (Range{2.5, 1, 4}) {
-		t.Errorf("spread: %v", got)
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 	"sync"
@@ -16,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/consumer"
-	"github.com/guyline/guyline/internal/loglines"
 	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
@@ -160,7 +157,7 @@ func openCreate(ctx context.Context, l *lap) (func(context.Context) error, error
 
 // blocking waits for each answer of the server, as code does that is written top to bottom.
 func (l *lap) blocking(ctx context.Context, lookUp bool) (func(context.Context) error, error) {
-	kv, err := l.js.KeyValue(ctx, keyvalue.Buckets()[0])
+	kv, err := l.js.KeyValue(ctx, ledgerBucket)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +252,7 @@ func (c *committer) settle(m *nats.Msg, duplicate bool) {
 	c.lap.ack(source, duplicate)
 }
 
-// openGuyline is the product as `guyline run` runs it, with a handler that does nothing. Its log goes to a file, as JSON.
+// openGuyline is the product, with a handler that does nothing.
 func openGuyline(ctx context.Context, l *lap) (func(context.Context) error, error) {
 	cfg := l.cfg.consumerConfig()
 	if l.cfg.Place.Mode == Embedded {
@@ -270,21 +267,15 @@ func openGuyline(ctx context.Context, l *lap) (func(context.Context) error, erro
 			l.fail(fmt.Errorf("a report of %s was %s: %s", o.SiteID, o.Kind, o.Reason))
 		}
 	}
-	file, err := os.CreateTemp(l.place.dir, "guyline-bench-*.log")
+	run, err := openWorker(ctx, l.js, noop, cfg, l.place.dir)
 	if err != nil {
 		return nil, err
-	}
-	lines := loglines.New(file)
-	remove := func() error { return errors.Join(lines.Flush(), file.Close(), os.Remove(file.Name())) }
-	c, err := consumer.Open(ctx, l.js, noop, cfg, slog.New(loglines.Handler(slog.NewJSONHandler(lines, nil), lines)))
-	if err != nil {
-		return nil, errors.Join(err, remove())
 	}
 	return func(ctx context.Context) error {
 		if l.cfg.Place.Mode != Embedded { // as `guyline run` does
 			defer debug.SetGCPercent(debug.SetGCPercent(consumer.GCPercent))
 		}
-		return errors.Join(c.Run(ctx), remove())
+		return run(ctx)
 	}, nil
 }
 
@@ -319,26 +310,4 @@ func (l *lap) entry(e report.Event, ref stream.Ref) ([]byte, error) {
 		State: keyvalue.Done, SiteID: e.SiteID, SourceURI: e.SourceURI, Result: noopResult, Attempts: 1,
 		Worker: "bench/1", Commit: fmt.Sprintf("%s/%d/1", ref.Stream, ref.Sequence), Time: time.Now().UTC(),
 	})
-}
-
-const submittedPrefix = "reports.submitted."
-
-// sites is how many sites the reports come from.
-const sites = 50
-
-// backlog is the i-th message of a backlog. Each every-th is a report that was published a moment before; the queue does not see that, as it
-// has an id of its own.
-func backlog(i, every int) *nats.Msg {
-	id := ""
-	if every > 0 && i%every == every-1 {
-		i, id = i-min(2, every-1), "again"
-	}
-	e := report.Event{SiteID: fmt.Sprintf("BENCH-%04d", i%sites), SourceURI: fmt.Sprintf("https://portal.example/inspections/2026/%08d.pdf", i)}
-	body := fmt.Appendf(nil, `{"site_id":%q,"source_uri":%q,"due":"2026-12-01T00:00:00Z",`+
-		`"metadata":{"inspector":"j.doe","visit":%d,"kind":"annual","tags":["tower","guy"]}}`, e.SiteID, e.SourceURI, i)
-	return &nats.Msg{
-		Subject: submittedPrefix + string(report.NewToken(e.SiteID)),
-		Header:  nats.Header{jetstream.MsgIDHeader: {string(e.Key()) + id}},
-		Data:    body,
-	}
 }

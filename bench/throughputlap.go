@@ -7,16 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
-	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/stream"
 )
 
@@ -263,50 +260,6 @@ func (l *lap) check(ctx context.Context) error {
 	s, err := l.js.Stream(ctx, audit.Stream)
 	if err == nil && s.CachedInfo().State.Msgs != 0 {
 		err = fmt.Errorf("%d events are in %s: attempts have failed", s.CachedInfo().State.Msgs, audit.Stream)
-	}
-	return err
-}
-
-// ledgerStream is where a commit goes, in each design the same.
-var (
-	ledgerStream  = keyvalue.LedgerStream
-	ledgerSubject = "$KV." + strings.TrimPrefix(ledgerStream, "KV_") + "."
-)
-
-// publish fills the queue.
-func (l *lap) publish(ctx context.Context) error {
-	var failed atomic.Pointer[error]
-	js, err := jetstream.New(l.js.Conn(), jetstream.WithPublishAsyncMaxPending(4096),
-		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, _ *nats.Msg, err error) { failed.CompareAndSwap(nil, &err) }))
-	if err != nil {
-		return err
-	}
-	for i := range l.reports {
-		m := backlog(i, l.every)
-		if l.how.limits {
-			m.Subject = limitsPrefix + m.Subject[len(submittedPrefix):]
-		}
-		if _, err := js.PublishMsgAsync(m, jetstream.WithStallWait(stuck)); err != nil {
-			return err
-		}
-		if ctx.Err() != nil || failed.Load() != nil {
-			break
-		}
-	}
-	select {
-	case <-js.PublishAsyncComplete():
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(stuck):
-		return fmt.Errorf("no answer for %v", stuck)
-	}
-	js.CleanupPublisher()
-	if err := failed.Load(); err != nil {
-		return *err
-	}
-	s, err := l.js.Stream(ctx, l.queue())
-	if err == nil && s.CachedInfo().State.Msgs != uint64(l.reports) {
-		err = fmt.Errorf("%d messages are in %s, want %d", s.CachedInfo().State.Msgs, l.queue(), l.reports)
 	}
 	return err
 }
