@@ -120,7 +120,7 @@ type Consumer struct {
 	Have    *jetstream.ConsumerInfo // nil: there is none
 }
 
-// lists every stream of ours as setup makes it.
+// streams lists every stream of ours as setup makes it, in the order of the roles.
 func (w Wanted) streams() (all []Stream) {
 	q, n := w.Queues, w.Queues.Replicas
 	for i, s := range q.Streams() {
