@@ -134,9 +134,10 @@ func TestKillAndRestart(t *testing.T) {
 	if _, err := nats.Connect(fmt.Sprint("nats://127.0.0.1:", p.port)); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("connecting without the token: %v", err)
 	}
-	for _, p := range []*place{open(t, Config{Mode: Embedded, Sync: Always})} {
-		if err := errors.Join(p.kill(), p.restart(t.Context())); !errors.Is(err, errNotSeparate) {
-			t.Errorf("killing an embedded server: %v", err)
+	inside := open(t, Config{Mode: Embedded, Sync: Always})
+	for what, act := range map[string]func() error{"kill": inside.kill, "stop": inside.stop, "restart": func() error { return inside.restart(t.Context()) }} {
+		if err := act(); !errors.Is(err, errNotSeparate) {
+			t.Errorf("%s an embedded server: %v", what, err)
 		}
 	}
 }
