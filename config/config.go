@@ -49,7 +49,7 @@ type Config struct {
 	Duplicates    time.Duration `envconfig:"DUPLICATES" default:"2m" allowed:"100ms to 24h" desc:"window in which the queue drops a repeated publication; later ones are stopped by the ledger"`
 	MaxAckPending int           `envconfig:"MAX_ACK_PENDING" default:"20000" allowed:"above WORKERS" desc:"reports in work or waiting for a retry, per queue; beyond it fresh ones wait"`
 	QueueBytes    Bytes         `envconfig:"QUEUE_BYTES" default:"8GiB" allowed:"1MiB or more" desc:"the most that the publishers' queue holds; beyond it publishers are refused"`
-	Sweep         time.Duration `envconfig:"SWEEP" default:"30s" allowed:"100ms or more" desc:"how often to look for reports that the server will never deliver again"`
+	Sweep         time.Duration `envconfig:"SWEEP" default:"30s" allowed:"100ms to 24h" desc:"how often to look for reports that the server will never deliver again"`
 	ParkMax       time.Duration `envconfig:"PARK_MAX" default:"24h" allowed:"0s or more, like 24h" desc:"how long a report may be put aside in all while its upstream is down, spending no attempt; 0: never"`
 	ReplayMax     int           `envconfig:"REPLAY_MAX" default:"5" allowed:"1 to 1000" desc:"how often one report may be replayed; beyond it its letter is quarantined"`
 	DueWarn       time.Duration `envconfig:"DUE_WARN" default:"24h" allowed:"0 to 8760h; 0: never" desc:"status and log lines warn of a dead letter whose report is due within so long"`
@@ -174,7 +174,7 @@ func (c *Config) validate() error {
 		{"DUPLICATES", c.Duplicates >= 100*time.Millisecond && c.Duplicates <= 24*time.Hour},
 		{"MAX_ACK_PENDING", c.MaxAckPending > c.Workers},
 		{"QUEUE_BYTES", c.QueueBytes >= 1<<20},
-		{"SWEEP", c.Sweep >= 100*time.Millisecond},
+		{"SWEEP", c.Sweep >= 100*time.Millisecond && c.Sweep <= 24*time.Hour},
 		{"PARK_MAX", c.ParkMax >= 0},
 		{"REPLAY_MAX", c.ReplayMax >= 1 && c.ReplayMax <= 1000},
 		{"DUE_WARN", c.DueWarn >= 0 && c.DueWarn <= 365*24*time.Hour},

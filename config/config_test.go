@@ -88,6 +88,7 @@ func TestWrongValues(t *testing.T) {
 		{"GUYLINE_QUEUE_BYTES=1kB", `GUYLINE_QUEUE_BYTES is "1kB"`},
 		{"GUYLINE_QUEUE_BYTES=lots", `GUYLINE_QUEUE_BYTES is "lots"`},
 		{"GUYLINE_SWEEP=0s", `GUYLINE_SWEEP is "0s"`},
+		{"GUYLINE_SWEEP=25h", `GUYLINE_SWEEP is "25h", allowed: 100ms to 24h`},
 		{"GUYLINE_REPLAY_EVERY=30s", `GUYLINE_REPLAY_EVERY is "30s", allowed: 0, or 1m to 24h`},
 		{"GUYLINE_REPLAY_EVERY=25h", `GUYLINE_REPLAY_EVERY is "25h"`},
 		{"GUYLINE_REPLAY_EVERY=-1h", `GUYLINE_REPLAY_EVERY is "-1h"`},
@@ -113,6 +114,33 @@ func TestWrongValues(t *testing.T) {
 			_, err := load(t, tt.env)
 			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+// What the environment may say, the worker takes: nothing is refused later, in other words.
+func TestExtremes(t *testing.T) {
+	for name, env := range map[string][]string{
+		"least": {
+			"WORKERS=1", "MAX_ATTEMPTS=1", "BASE_DELAY=1ns", "JITTER=0", "MAX_DELAY=1ns", "ATTEMPT_TIMEOUT=1ns", "ACK_WAIT=1s", "STOP_GRACE=0",
+			"DUPLICATES=100ms", "MAX_ACK_PENDING=2", "QUEUE_BYTES=1MiB", "SWEEP=100ms", "PARK_MAX=0", "REPLAY_MAX=1", "DUE_WARN=0", "REPLAY_EVERY=1m", "REPLAY_RATE=0.001",
+		},
+		"most": {
+			"WORKERS=1024", "MAX_ATTEMPTS=100", "BASE_DELAY=24h", "JITTER=1h", "MAX_DELAY=24h", "ATTEMPT_TIMEOUT=24h", "ACK_WAIT=1h", "STOP_GRACE=24h",
+			"DUPLICATES=24h", "MAX_ACK_PENDING=1025", "QUEUE_BYTES=1PiB", "SWEEP=24h", "PARK_MAX=8760h", "REPLAY_MAX=1000", "DUE_WARN=8760h", "REPLAY_EVERY=24h", "REPLAY_RATE=1000",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i := range env {
+				env[i] = prefix + "_" + env[i]
+			}
+			c, err := load(t, env...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Consumer("dev").Validate(); err != nil {
+				t.Error(err)
 			}
 		})
 	}
