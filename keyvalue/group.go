@@ -16,7 +16,7 @@ import (
 const (
 	// mostGrouped bounds an atomic batch; the server takes 1,000 messages (v2.15.3).
 	mostGrouped = 200
-	// fewestGrouped is when a batch is worth its own costs, a file store that is made and removed (docs/performance.md).
+	// fewestGrouped is when a batch is worth its own costs, a file store that is made and removed (decision 15).
 	fewestGrouped = 24
 )
 

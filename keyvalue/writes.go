@@ -20,7 +20,7 @@ import (
 // on their way as callers start. All answers come over one subscription. It is safe for concurrent use.
 //
 // nats.go's asynchronous publisher does the same with a future for each message and a full JSON decoder for each answer
-// (v1.55.0); docs/performance.md has what that costs.
+// (v1.55.0); decision 15 says what that costs.
 type writes struct {
 	nc      *nats.Conn
 	answers string // come on this and the number of the write
