@@ -14,13 +14,18 @@
 //	Guyline-Stream: REPORTS
 //	Guyline-Stream-Sequence: 2
 //	Guyline-Published-At: 2026-11-29T02:00:00.123Z
+//	Guyline-Due: 2026-12-01T00:00:00Z             if the event has one
 //	Guyline-First-Failed-At: 2026-11-29T02:00:01.5Z
 //	Guyline-Failed-At: 2026-11-29T02:00:01.5Z
+//	Guyline-Upstream: s3://reports                scheme://host of the source, or file
 //	Guyline-Worker: host/4711
 //	Guyline-Version: 0.1.0
 //	X-Firm: Acme                                  the publisher's own header
 //
 //	{"site_id": "TWR-9017", ...}
+//
+// Where they apply there are also Guyline-Replays, how often the report was replayed before; Guyline-Reopened, the ledger's revision if it was being
+// reprocessed; and Guyline-Headers-Dropped, how many headers the publisher had set, if they had more than 16 KiB.
 //
 // [Queue.Put] writes a letter by compare-and-set, [Queue.List] reads the headers of many, [Queue.Find] one with its
 // payload. A letter leaves only by a named act: [Queue.Replay] sends the report back to the queue, [Queue.Discard]
