@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/guyline/guyline/report"
@@ -26,16 +27,17 @@ func killer(t *testing.T, forgets bool) {
 	s.write(t, "extract.sh", "#!/bin/sh\nif grep -q kill \"$GUYLINE_FILE\"; then kill -9 $PPID; exec sleep 600; fi\necho '{\"well\": true}'\n")
 	s.env = append(s.env, "GUYLINE_EXTRACT_COMMAND="+filepath.Join(s.dir, "extract.sh"))
 	s.write(t, "killer.pdf", "kill")
-	list := "site_id,source_uri\n"
+	var list strings.Builder
+	list.WriteString("site_id,source_uri\n")
 	for i := range 20 {
 		if i == 3 {
-			list += "TWR-1,killer.pdf\n"
+			list.WriteString("TWR-1,killer.pdf\n")
 		}
 		name := fmt.Sprintf("file%d.pdf", i)
 		s.write(t, name, "well")
-		list += fmt.Sprintf("TWR-9,%s\n", name)
+		fmt.Fprintf(&list, "TWR-9,%s\n", name)
 	}
-	s.write(t, "list.csv", list)
+	s.write(t, "list.csv", list.String())
 	s.want(t, 0, []string{"publish", "list.csv"}, "accepted 21\n")
 	state := filepath.Join(s.dir, "guyline-data/jetstream/$G/streams/REPORTS/obs/workers/o.dat")
 	before, err := os.ReadFile(state)
