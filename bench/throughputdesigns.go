@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -267,16 +266,7 @@ func openGuyline(ctx context.Context, l *lap) (func(context.Context) error, erro
 			l.fail(fmt.Errorf("a report of %s was %s: %s", o.SiteID, o.Kind, o.Reason))
 		}
 	}
-	run, err := openWorker(ctx, l.js, noop, cfg, l.place.dir)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) error {
-		if l.cfg.Place.Mode != Embedded { // as `guyline run` does
-			defer debug.SetGCPercent(debug.SetGCPercent(consumer.GCPercent))
-		}
-		return run(ctx)
-	}, nil
+	return openWorker(ctx, l.js, noop, cfg, l.place.dir)
 }
 
 // noop is the handler of every design that has one.

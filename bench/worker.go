@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"runtime/debug"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -25,5 +26,10 @@ func openWorker(ctx context.Context, js jetstream.JetStream, h consumer.Handler,
 	if err != nil {
 		return nil, errors.Join(err, remove())
 	}
-	return func(ctx context.Context) error { return errors.Join(c.Run(ctx), remove()) }, nil
+	return func(ctx context.Context) error {
+		if cfg.InFlight == "" { // no store in this process: as `guyline run` does
+			defer debug.SetGCPercent(debug.SetGCPercent(consumer.GCPercent))
+		}
+		return errors.Join(c.Run(ctx), remove())
+	}, nil
 }
