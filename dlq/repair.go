@@ -42,7 +42,7 @@ func (q *Queue) Repair(ctx context.Context, seq uint64, uri string, by By) (Outc
 	case err != nil:
 		return "", "", fmt.Errorf("%w: %w", ErrBeyondRepair, err)
 	case event.Key() == l.Key:
-		return "", "", fmt.Errorf("%w: %s is the URI that it has: `guyline dlq replay` works it again", ErrBeyondRepair, report.RedactURI(uri))
+		return "", "", fmt.Errorf("%w: %s is the URI that it has: `guyline dlq replay` works it again", ErrBeyondRepair, report.RedactSource(uri))
 	}
 	if _, err := q.queues.Copy(ctx, l.Site, l.Key); err == nil {
 		return Busy, "", nil

@@ -114,7 +114,7 @@ func (x *Extractor) Extract(ctx context.Context, ev report.Event) (report.Result
 		err = ctx.Err()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("extract %s: %w", report.RedactURI(ev.SourceURI), err)
+		return nil, fmt.Errorf("extract %s: %w", report.RedactSource(ev.SourceURI), err)
 	}
 	return result, nil
 }

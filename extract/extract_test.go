@@ -139,6 +139,20 @@ func TestDownloads(t *testing.T) {
 	}
 }
 
+// An error names the report it is about, and shows no password in its URI, however that is written.
+func TestErrorsShowNoPassword(t *testing.T) {
+	t.Parallel()
+	x := at(t, "..")
+	for _, uri := range []string{
+		"https://u:secret@h/a.pdf", "https://u:a secret@h/a.pdf", "sftp://u:secret/1@h/a.pdf", "https:/u:secret@h/a.pdf", "https://h/a b.pdf?x y=secret",
+	} {
+		_, err := x.Extract(t.Context(), report.Event{SiteID: "TWR-1", SourceURI: uri})
+		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "h/a") {
+			t.Errorf("%s: %v", uri, err)
+		}
+	}
+}
+
 // The sample list of the README, in the order of its rows.
 func TestOvernightList(t *testing.T) {
 	t.Parallel()

@@ -87,7 +87,7 @@ func (f *Finder) Why(ctx context.Context, site report.Token, key report.Key) (St
 // Tell tells a story as of a time. It is pure.
 func Tell(k Known, now time.Time) Story {
 	event := k.event()
-	s := Story{Fate: k.Fate, Key: k.Key, SiteID: event.SiteID, SourceURI: report.RedactURI(event.SourceURI), Events: k.lines(), Earlier: k.Earlier}
+	s := Story{Fate: k.Fate, Key: k.Key, SiteID: event.SiteID, SourceURI: report.RedactSource(event.SourceURI), Events: k.lines(), Earlier: k.Earlier}
 	t := teller{Known: k, past: pastOf(k.Events), now: now}
 	switch k.Fate {
 	case Done:

@@ -115,3 +115,36 @@ func RedactURI(s string) string {
 		return scheme + "://" + authority + path
 	})
 }
+
+// oneURI is a text that is a URI from its first byte to its last, also one with its slashes mistyped.
+var oneURI = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.\-]+:[/\\]+)([^/\\?#]*)((?s:.*))$`)
+
+// RedactSource is [RedactURI] of a text that is one source_uri and nothing else. As its end is known, userinfo goes also where a
+// blank or a slash in a password, or a mistyped "://", would hide it from RedactURI.
+func RedactSource(s string) string {
+	m := oneURI.FindStringSubmatch(s)
+	if m == nil || len(s) > 5 && strings.EqualFold(s[:5], "file:") { // what follows file:/ is a path
+		return RedactURI(s)
+	}
+	authority, path := m[2], m[3]
+	path, query, asks := strings.Cut(path, "?")
+	at := strings.LastIndexByte(authority, '@')
+	switch {
+	case at >= 0:
+		authority = authority[at+1:]
+	case hasPort(authority):
+	default: // what stands after the colon is no port, but a password up to a slash or a question mark in it
+		if i := strings.LastIndexByte(path, '@'); i >= 0 {
+			authority, path = path[i+1:], ""
+		} else if asks && strings.Contains(query, "@") {
+			authority, path = "", ""
+		}
+	}
+	return RedactURI(m[1] + authority + path)
+}
+
+// hasPort reports whether nothing but digits follows the host's colon, if it has one.
+func hasPort(authority string) bool {
+	_, port, found := strings.Cut(authority[strings.LastIndexByte(authority, ']')+1:], ":")
+	return !found || strings.Trim(port, "0123456789") == ""
+}

@@ -209,6 +209,39 @@ func TestClean(t *testing.T) {
 }
 
 // A stranger cannot turn a shown line round.
+// No spelling of a source_uri shows its password, its token or its query; what has none stays as it is.
+func TestRedactSource(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cret"
+	for uri, want := range map[string]string{
+		"https://u:s3cret@h.example/a.pdf?sig=s3cret": "https://h.example/a.pdf",
+		"https://s3cret@h/a.pdf":                      "https://h/a.pdf",
+		"https://u:s3 cret s3cret@h/a b.pdf":          "https://h/a b.pdf",
+		"https://u:s3cret\n@h/a.pdf":                  "https://h/a.pdf",
+		"https://u:s3cret/x@h/a.pdf":                  "https://h/a.pdf",
+		"https://u:s3cret?x@h/a.pdf":                  "https://",
+		"https://u:s3cret#x@h/a.pdf":                  "https://h/a.pdf",
+		"https://u:a@s3cret@h:8443/a.pdf":             "https://h:8443/a.pdf",
+		"https://[::1]:8443/a@b.pdf":                  "https://[::1]:8443/a@b.pdf",
+		"https:/u:s3cret@h/a.pdf":                     "https:/h/a.pdf",
+		"https:///u:s3cret@h/a.pdf":                   "https:///h/a.pdf",
+		`https:\\u:s3cret@h/a.pdf`:                    `https:\\h/a.pdf`,
+		"s3://key:s3cret@bucket/a b.pdf":              "s3://bucket/a b.pdf",
+		"file://u:s3cret@h/a.pdf":                     "file://h/a.pdf",
+		"sftp://h/a.pdf?pass=s3cret more":             "sftp://h/a.pdf",
+		"https://h/go?to=https://u:s3cret@i/":         "https://h/go",
+		"https://h/@joe/a.pdf":                        "https://h/@joe/a.pdf",
+		"file:///joe@example.pdf":                     "file:///joe@example.pdf",
+		`C:\reports\joe@example.pdf`:                  `C:\reports\joe@example.pdf`,
+		"reports/TWR-1: q2?.pdf":                      "reports/TWR-1: q2?.pdf",
+		"":                                            "",
+	} {
+		if got := report.RedactSource(uri); got != want || strings.Contains(got, secret) {
+			t.Errorf("%q is shown as %q, want %q", uri, got, want)
+		}
+	}
+}
+
 func TestLine(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

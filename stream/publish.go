@@ -72,7 +72,7 @@ func published(e report.Event, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("publish %s %s: %w", e.SiteID, report.RedactURI(e.SourceURI), refusal(err))
+	return fmt.Errorf("publish %s %s: %w", e.SiteID, report.RedactSource(e.SourceURI), refusal(err))
 }
 
 // unknown reports whether a publish may or may not have arrived, or should be tried again.

@@ -110,7 +110,7 @@ func (a *app) auditCheckCommand() *cobra.Command {
 // story tells in sentences what a proof proves.
 func story(p proof.Answer) (lines []string) {
 	at := func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
-	name := fmt.Sprintf("Report %s of site %s (key %s)", report.RedactURI(p.SourceURI), p.SiteID, p.Key.Short())
+	name := fmt.Sprintf("Report %s of site %s (key %s)", report.RedactSource(p.SourceURI), p.SiteID, p.Key.Short())
 	if p.SourceURI == "" {
 		name = fmt.Sprintf("Report %s", p.Key)
 	}

@@ -200,7 +200,7 @@ func (a *app) printUnknown(c *standings) {
 	}
 	fmt.Fprintln(a.stdout, "\nUNKNOWN")
 	for _, r := range c.unknown {
-		line := fmt.Sprintf("line %d: %s %s", r.Line, report.Line(r.Event.SiteID, 128), report.Line(report.RedactURI(r.Event.SourceURI), 200))
+		line := fmt.Sprintf("line %d: %s %s", r.Line, report.Line(r.Event.SiteID, 128), report.Line(report.RedactSource(r.Event.SourceURI), 200))
 		if r.Reason != "" {
 			line += ": " + r.Reason
 		}
@@ -279,7 +279,7 @@ func (a *app) printDue(m *morning) error {
 	}
 	t := newTable(a.stdout, "DUE", "", "FATE", "LINE", "KEY", "SITE", "SOURCE")
 	for _, d := range m.counts.open {
-		t.row(short(d.due), humanize.RelTime(d.due, m.now, "ago", "from now"), string(d.fate), fmt.Sprint(d.line), d.key.Short(), d.site, report.RedactURI(d.uri))
+		t.row(short(d.due), humanize.RelTime(d.due, m.now, "ago", "from now"), string(d.fate), fmt.Sprint(d.line), d.key.Short(), d.site, report.RedactSource(d.uri))
 	}
 	return t.flush()
 }

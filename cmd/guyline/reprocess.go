@@ -50,9 +50,9 @@ func (a *app) reprocessCommand() *cobra.Command {
 			}
 			t := newTable(a.stdout)
 			if done.Before == "" {
-				t.row("reopened", report.RedactURI(done.SourceURI)+" of "+done.SiteID)
+				t.row("reopened", report.RedactSource(done.SourceURI)+" of "+done.SiteID)
 			} else {
-				t.row("queued", report.RedactURI(done.SourceURI)+" of "+done.SiteID+"; "+done.Before+" had reopened it before")
+				t.row("queued", report.RedactSource(done.SourceURI)+" of "+done.SiteID+"; "+done.Before+" had reopened it before")
 			}
 			t.row("it was settled", when(done.Settled))
 			t.row("the old result", string(done.Result), "in the trail for good")

@@ -50,7 +50,7 @@ func (a *app) resultsCommand() *cobra.Command {
 					}
 					continue
 				}
-				t.row(short(e.Time), e.SiteID, report.RedactURI(e.SourceURI), fmt.Sprint(e.Attempts), string(e.Result))
+				t.row(short(e.Time), e.SiteID, report.RedactSource(e.SourceURI), fmt.Sprint(e.Attempts), string(e.Result))
 			}
 			if a.json {
 				return nil

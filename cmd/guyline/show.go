@@ -73,7 +73,7 @@ func (a *app) printAnswer(f fate.Answer) error {
 	switch f.Fate {
 	case fate.Done:
 		t.row("site", f.Entry.SiteID)
-		t.row("source", report.RedactURI(f.Entry.SourceURI))
+		t.row("source", report.RedactSource(f.Entry.SourceURI))
 		t.row("since", when(f.Entry.Time))
 		t.row("attempts", fmt.Sprint(f.Entry.Attempts))
 		t.row("worker", f.Entry.Worker)
@@ -85,7 +85,7 @@ func (a *app) printAnswer(f fate.Answer) error {
 	case fate.Waiting:
 		if m := f.Message; m != nil {
 			t.row("site", m.Event.SiteID)
-			t.row("source", report.RedactURI(m.Event.SourceURI))
+			t.row("source", report.RedactSource(m.Event.SourceURI))
 			t.row("published", when(m.PublishedAt))
 			t.row("in", m.Ref.Stream)
 		}
