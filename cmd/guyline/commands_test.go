@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +147,31 @@ func TestServer(t *testing.T) {
 	s.want(t, 0, []string{"dlq", "show", report.NewKey("TWR-1", "nowhere://1").Short()}, "X-A 1\nX-B 2\nX-C 3\nX-D 4\n")
 	s.want(t, 0, []string{"dlq", "ls"}, "TWR-9017 poison malformed-pdf 1 0 ")
 	s.want(t, 0, []string{"status"}, "done 7\n")
+}
+
+// A token in GUYLINE_NATS_URL is shown by no command.
+func TestTokenIsNotShown(t *testing.T) {
+	t.Parallel()
+	holder := newShop(t)
+	holder.worker(t)
+	address, err := os.ReadFile(filepath.Join(holder.dir, "guyline-data/nats.url"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, _, found := strings.Cut(strings.TrimPrefix(string(address), "nats://"), "@")
+	if !found || len(token) < 16 {
+		t.Fatalf("%s has no token", address)
+	}
+	s := newShop(t, "GUYLINE_LOG_LEVEL=debug", "GUYLINE_NATS_URL="+string(address))
+	for _, args := range []string{"setup", "status", "doctor", "doctor --json", "config", "config --json", "publish --site TWR-1 --uri nowhere.pdf", "run --drain"} {
+		e := s.do(t, "", strings.Fields(args)...)
+		if e.code != 0 && e.code != exitPerson {
+			t.Errorf("%s: exit %d\n%s", args, e.code, e.stderr)
+		}
+		if strings.Contains(e.stdout+e.stderr, token[:16]) {
+			t.Errorf("%s shows the token:\n%s%s", args, e.stdout, e.stderr)
+		}
+	}
 }
 
 func TestHintDisk(t *testing.T) {

@@ -73,7 +73,7 @@ func (a *app) run(ctx context.Context, list string, drain bool) error {
 	if s.store != nil {
 		a.log.Info("working", "store", a.cfg.DataDir, "workers", a.cfg.Workers)
 	} else {
-		a.log.Info("working", "server", s.nc.ConnectedUrlRedacted(), "workers", a.cfg.Workers)
+		a.log.Info("working", "server", a.cfg.RedactAddress(s.nc.ConnectedUrl()), "workers", a.cfg.Workers)
 	}
 	if err := a.work(ctx, s, x.Extract, t, drain); err != nil {
 		return err
