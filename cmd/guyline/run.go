@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,6 +42,9 @@ func (a *app) runCommand() *cobra.Command {
 }
 
 func (a *app) run(ctx context.Context, list string, drain bool) error {
+	// Ctrl-C in `guyline run 2>&1 | tee log` ends tee first: a log that nobody reads any more must not kill the worker before it has handed
+	// its reports back. It is not ignored, as an extractor would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	var pub publication
 	if list != "" {
 		var err error

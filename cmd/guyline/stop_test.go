@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/guyline/guyline/fate"
 	"github.com/guyline/guyline/internal/natstest"
@@ -82,6 +83,44 @@ func TestSecondSignal(t *testing.T) {
 		t.Errorf("exit %d\n%s", e.code, e.stderr)
 	}
 	if c := s.counts(t); c.Waiting+c.InWork != 1 || c.DeadTotal() != 0 {
+		t.Errorf("afterwards %+v", c)
+	}
+}
+
+// A worker whose log has no reader any more, as when Ctrl-C ends `guyline run 2>&1 | tee log`, is stopped, not killed.
+func TestStopWithoutReader(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.write(t, "slow.sh", "#!/bin/sh\nexec sleep 600\n")
+	s.env = []string{"GUYLINE_STOP_GRACE=1h", "GUYLINE_EXTRACT_COMMAND=" + filepath.Join(s.dir, "slow.sh")}
+	s.want(t, 0, []string{"publish", "--site", "TWR-8842", "--uri", "testdata/reports/twr8842_q2.pdf"}, "accepted 1\n")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := s.command(context.Background(), "run")
+	cmd.Stdout, cmd.Stderr = w, w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	_ = w.Close()
+	natstest.Eventually(t, "the report to be in work", func() bool { return s.do(t, "", "status").code == 0 && s.counts(t).InWork == 1 })
+	_ = r.Close()
+	_ = cmd.Process.Signal(syscall.SIGINT)
+	exited := make(chan error)
+	go func() { exited <- cmd.Wait() }()
+	for ended := false; !ended; {
+		select {
+		case err := <-exited:
+			if ended = true; err != nil {
+				t.Errorf("the worker ended with %v, want exit 0", err)
+			}
+		case <-time.After(200 * time.Millisecond): // the signals are obeyed one by one
+			_ = cmd.Process.Signal(syscall.SIGINT)
+		}
+	}
+	if c := s.counts(t); c.Waiting != 1 || c.InWork != 0 || c.DeadTotal() != 0 {
 		t.Errorf("afterwards %+v", c)
 	}
 }
