@@ -33,7 +33,7 @@ const prefix = "GUYLINE"
 
 // Config is every variable. The tags are what `guyline config` prints.
 type Config struct {
-	NATSURL string `envconfig:"NATS_URL" allowed:"nats://host:port, ..." desc:"addresses of NATS servers, comma-separated; empty: the embedded store"`
+	NATSURL string `envconfig:"NATS_URL" allowed:"nats://host:port, ... (also tls, ws and wss; in a password a comma is written %2C, a space %20)" desc:"addresses of NATS servers, comma-separated; empty: the embedded store"`
 	DataDir string `envconfig:"DATA_DIR" default:"./guyline-data" allowed:"a directory" desc:"of the embedded store"`
 	Sync    string `envconfig:"SYNC" default:"always" allowed:"always, interval" desc:"embedded store: fsync on every write, or every two minutes (faster, but a power cut loses acknowledged reports)"`
 
@@ -192,10 +192,14 @@ func (c *Config) validate() error {
 			return wrong(prefix+"_"+check.name, os.Getenv(prefix+"_"+check.name))
 		}
 	}
-	for _, address := range c.Servers() {
-		if u, err := url.Parse(address); err != nil || u.Host == "" {
-			return wrong(prefix+"_NATS_URL", redact(address))
+	servers := c.Servers()
+	for i, address := range servers {
+		if u, err := url.Parse(address); err != nil || u.Host == "" || !strings.Contains(" nats tls ws wss ", " "+u.Scheme+" ") {
+			return wrong(prefix+"_NATS_URL", c.redacted()[i])
 		}
+	}
+	if len(servers) == 0 && c.NATSURL != "" { // that is no wish for the embedded store
+		return wrong(prefix+"_NATS_URL", c.NATSURL)
 	}
 	return nil
 }
@@ -239,12 +243,31 @@ func (c Config) replayClasses() (classes []report.Class) {
 }
 
 // Redacted is GUYLINE_NATS_URL fit to be shown: users, passwords and tokens are masked.
-func (c Config) Redacted() string {
-	var shown []string
-	for _, address := range c.Servers() {
-		shown = append(shown, redact(address))
+func (c Config) Redacted() string { return strings.Join(c.redacted(), ",") }
+
+// redacted is [Config.Servers], masked. An address without a scheme that has an @ can be the rest of a password with a comma or a
+// space in it: of what stands before it nothing is shown, back to the beginning of an address.
+func (c Config) redacted() []string {
+	pieces := words(c.NATSURL)
+	shown := make([]string, len(pieces))
+	hide := false
+	for i := len(pieces) - 1; i >= 0; i-- {
+		scheme, _, begins := strings.Cut(pieces[i], "://")
+		at := strings.Contains(pieces[i], "@")
+		switch {
+		case hide && begins:
+			shown[i] = scheme + "://***"
+		case hide:
+			shown[i] = "***"
+		default:
+			shown[i] = redact(pieces[i])
+		}
+		if !begins {
+			shown[i] = "nats://" + shown[i]
+		}
+		hide = !begins && (at || hide)
 	}
-	return strings.Join(shown, ",")
+	return shown
 }
 
 // RedactAddress is one of [Config.Servers] fit to be shown.
@@ -315,6 +338,12 @@ func (c Config) Vars() []Var {
 			value = c.Redacted()
 		case f.Name == "SFTPPassword" && value != "":
 			value = "***"
+		case f.Name == "S3Endpoint", f.Name == "AllowHosts": // a password in them is wrong, which the worker says; here it is not shown
+			list := words(value)
+			for i, word := range list {
+				list[i] = redact(word)
+			}
+			value = strings.Join(list, ",")
 		}
 		out = append(out, Var{prefix + "_" + f.Tag.Get("envconfig"), value, f.Tag.Get("default"), f.Tag.Get("allowed"), f.Tag.Get("desc")})
 	}
@@ -323,9 +352,13 @@ func (c Config) Vars() []Var {
 
 // redact masks everything before the @ of an address: a token stands where a user name would.
 func redact(address string) string {
-	scheme, rest, _ := strings.Cut(address, "://")
-	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
-		return scheme + "://***@" + rest[i+1:]
+	i := strings.LastIndexByte(address, '@')
+	if i < 0 {
+		return address
 	}
-	return address
+	scheme, _, found := strings.Cut(address[:i], "://")
+	if !found {
+		return "***" + address[i:]
+	}
+	return scheme + "://***" + address[i:]
 }

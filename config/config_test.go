@@ -107,6 +107,10 @@ func TestWrongValues(t *testing.T) {
 		{"GUYLINE_LOG_LEVEL=loud", `GUYLINE_LOG_LEVEL is "loud"`},
 		{"GUYLINE_LOG_FORMAT=xml", `GUYLINE_LOG_FORMAT is "xml"`},
 		{"GUYLINE_NATS_URL=nats://", `GUYLINE_NATS_URL is "nats://"`},
+		{"GUYLINE_NATS_URL= , ", `GUYLINE_NATS_URL is " , "`},
+		{"GUYLINE_NATS_URL=http://u:s@h", `GUYLINE_NATS_URL is "http://***@h", allowed: nats://host:port, ... (also tls, ws and wss;`},
+		{"GUYLINE_NATS_URL=nats://u:se,cret@h", `GUYLINE_NATS_URL is "nats://***", allowed: nats://host:port`},
+		{"GUYLINE_NATS_URL=nats://u:s e cret@h:1", `GUYLINE_NATS_URL is "nats://***", allowed: nats://host:port`},
 		{"GUYLINE_NATS_URL=nats://token@:x:y", `GUYLINE_NATS_URL is "nats://***@:x:y"`},
 		{"GUYLINE_WORKER=8", "GUYLINE_WORKER is not a variable of ours"},
 	} {
@@ -178,6 +182,31 @@ func TestSecretsAreMasked(t *testing.T) {
 	for _, v := range c.Vars() {
 		if strings.Contains(v.Value, "secret") {
 			t.Errorf("%s shows a secret: %s", v.Name, v.Value)
+		}
+	}
+}
+
+// Whatever is wrong with an address, what stands before its last @ is not shown.
+func TestRedacted(t *testing.T) {
+	for address, want := range map[string]string{
+		"":                                "",
+		"a:4222":                          "nats://a:4222",
+		"a, b:4222":                       "nats://a,nats://b:4222",
+		"secret@a":                        "nats://***@a",
+		"tls://secret@a,wss://u:secret@b": "tls://***@a,wss://***@b",
+		"nats://u:1,secret@a":             "nats://***,nats://***@a",
+		"nats://u:1@2,secret@a":           "nats://***,nats://***@a",
+		"nats://a,nats://u:1 2 secret@b":  "nats://a,nats://***,nats://***,nats://***@b",
+		"nats://secret/x@a":               "nats://***@a",
+	} {
+		c := Config{NATSURL: address, S3Endpoint: "https://u:secret@s3", AllowHosts: "a,https://u:secret@b,secret@c:1"}
+		if got := c.Redacted(); got != want {
+			t.Errorf("%q is shown as %q, want %q", address, got, want)
+		}
+		for _, v := range c.Vars() {
+			if strings.Contains(v.Value, "secret") {
+				t.Errorf("%s shows a secret: %s", v.Name, v.Value)
+			}
 		}
 	}
 }

@@ -36,6 +36,9 @@ func newGuard(allow []string) (*guard, error) {
 		}
 		e, ok := parseEntry(strings.ToLower(written))
 		if !ok {
+			if i := strings.LastIndexByte(written, '@'); i >= 0 {
+				written = "***" + written[i:]
+			}
 			return nil, fmt.Errorf("the allowed host is %q, but must be a host, host:port, *.suffix or *", written)
 		}
 		g.allow = append(g.allow, e)
