@@ -140,7 +140,10 @@ func Load() (Config, error) {
 	}
 	if err := envconfig.Process(prefix, &c); err != nil {
 		if parse, ok := errors.AsType[*envconfig.ParseError](err); ok {
-			return c, wrong(parse.KeyName, parse.Value)
+			err = wrong(parse.KeyName, parse.Value)
+			if parse.TypeName == "time.Duration" {
+				err = fmt.Errorf("%w; a duration with its unit, like 90s or 5m", err)
+			}
 		}
 		return c, err
 	}

@@ -106,6 +106,7 @@ func TestWrongValues(t *testing.T) {
 		{"GUYLINE_SYNC=never", `GUYLINE_SYNC is "never", allowed: always, interval`},
 		{"GUYLINE_LOG_LEVEL=loud", `GUYLINE_LOG_LEVEL is "loud"`},
 		{"GUYLINE_LOG_FORMAT=xml", `GUYLINE_LOG_FORMAT is "xml"`},
+		{"GUYLINE_BASE_DELAY=5", `GUYLINE_BASE_DELAY is "5", allowed: above 0; a duration with its unit, like 90s or 5m`},
 		{"GUYLINE_NATS_URL=nats://", `GUYLINE_NATS_URL is "nats://"`},
 		{"GUYLINE_NATS_URL= , ", `GUYLINE_NATS_URL is " , "`},
 		{"GUYLINE_NATS_URL=http://u:s@h", `GUYLINE_NATS_URL is "http://***@h", allowed: nats://host:port, ... (also tls, ws and wss;`},
