@@ -58,26 +58,52 @@ func (a *app) say(format string, args ...any) {
 const maxLine = 8 << 10
 
 // table collects rows and prints them in columns.
-type table struct{ w *tabwriter.Writer }
+type table struct {
+	out   io.Writer
+	text  *bytes.Buffer // in columns, with blanks at the ends of lines
+	w     *tabwriter.Writer
+	heads bool
+}
 
 func newTable(w io.Writer, heads ...string) table {
-	t := table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	text := &bytes.Buffer{}
+	t := table{w, text, tabwriter.NewWriter(text, 0, 0, 2, ' ', 0), len(heads) > 0}
 	if len(heads) > 0 {
 		t.row(heads...)
 	}
 	return t
 }
 
-// row prints cells; what strangers wrote cannot break the line or command the terminal.
+// row prints cells; what strangers wrote cannot break the line or command the terminal. Below heads, empty cells at the end keep their
+// tabs: without one a column would end there, and begin anew in the next row. Without heads that holds for names alone: a note stands
+// near its value, not behind the longest one.
 func (t table) row(cells ...string) {
 	for i, c := range cells {
 		indent := len(c) - len(strings.TrimLeft(c, " "))
 		cells[i] = c[:indent] + report.Line(c, 200)
 	}
-	fmt.Fprintln(t.w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+	line := strings.Join(cells, "\t")
+	if !t.heads {
+		line = strings.TrimRight(line, "\t")
+		if len(cells) > 1 && !strings.Contains(line, "\t") {
+			line += "\t"
+		}
+	}
+	fmt.Fprintln(t.w, line)
 }
 
-func (t table) flush() error { return t.w.Flush() }
+func (t table) flush() error {
+	if err := t.w.Flush(); err != nil {
+		return err
+	}
+	var lines bytes.Buffer
+	for line := range bytes.Lines(t.text.Bytes()) {
+		lines.Write(append(bytes.TrimRight(line, " \n"), '\n'))
+	}
+	t.text.Reset()
+	_, err := t.out.Write(lines.Bytes())
+	return err
+}
 
 // when shows a time for a person: how far away, and exactly.
 func when(t time.Time) string {
