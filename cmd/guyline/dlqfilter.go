@@ -31,7 +31,7 @@ func (f *filterFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.dueWithin, "due-within", "", "with a deadline within so long from now, like 48h; deadlines that have passed are included")
 	cmd.Flags().StringVar(&f.replays, "replays", "", "replayed at least so often")
 	cmd.Flags().StringVar(&f.match, "match", "", "whose reason matches this regular expression")
-	cmd.Flags().BoolVar(&f.quarantined, "quarantined", false, "replayed so often that only `guyline dlq replay KEY --force` replays them again")
+	cmd.Flags().BoolVar(&f.quarantined, "quarantined", false, "replayed so often that only a KEY with --force replays them again")
 }
 
 func (f *filterFlags) empty() bool { return *f == filterFlags{} }

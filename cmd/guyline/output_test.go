@@ -3,7 +3,27 @@ package main
 import (
 	"bytes"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
+
+// No help shows a value for a flag that takes none: words in backquotes become one.
+func TestHelpOfSwitches(t *testing.T) {
+	t.Parallel()
+	var look func(*cobra.Command)
+	look = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if value, _ := pflag.UnquoteUsage(f); f.Value.Type() == "bool" && value != "" {
+				t.Errorf("%s: --%s %s", cmd.CommandPath(), f.Name, value)
+			}
+		})
+		for _, sub := range cmd.Commands() {
+			look(sub)
+		}
+	}
+	look((&app{}).command())
+}
 
 // The columns of a table go on over rows that end early, and no line ends with blanks.
 func TestTable(t *testing.T) {
