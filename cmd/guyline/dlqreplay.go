@@ -43,6 +43,11 @@ func (a *app) dlqReplayCommand() *cobra.Command {
 			"  guyline dlq replay --code connection --canary 20 --rate 200 --reason \"portal is back\"",
 		RunE: func(cmd *cobra.Command, keys []string) error {
 			f.keys = keys
+			for _, name := range []string{"limit", "canary"} {
+				if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "0" { // it must not mean all
+					return usageError{fmt.Errorf("--%s is 0, allowed: 1 or more", name)}
+				}
+			}
 			if err := f.check(); err != nil {
 				return err
 			}

@@ -48,6 +48,8 @@ func TestWrongInput(t *testing.T) {
 		{"dlq replay --all --rate NaN", "", 2, "--rate"},
 		{"dlq replay --all --rate Inf", "", 2, "--rate"},
 		{"dlq replay --all --limit -1", "", 2, "--limit is -1"},
+		{"dlq replay --all --yes --limit 0", "", 2, "--limit is 0, allowed: 1 or more"},
+		{"dlq replay --all --yes --canary 0", "", 2, "--canary is 0, allowed: 1 or more"},
 		{"dlq replay --all --canary -1", "", 2, "--canary is -1"},
 		{"dlq replay --all --force", "", 2, "by KEY only"},
 		{"dlq repair 0123abcd --reason x", "", 2, "needs a --uri"},
