@@ -45,10 +45,8 @@ func (f *filterFlags) filter() (dlq.Filter, error) {
 	default:
 		return out, usageError{fmt.Errorf("--class is %q, allowed: poison, exhausted, abandoned", f.class)}
 	}
-	if f.site != "" {
-		if err := (report.Event{SiteID: f.site, SourceURI: "x"}).Validate(); err != nil {
-			return out, usageError{fmt.Errorf("--site: %w", err)}
-		}
+	if err := siteFlag(f.site); err != nil {
+		return out, err
 	}
 	if strings.Trim(f.code, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return out, usageError{fmt.Errorf("--code is %q, allowed: lower-case words and hyphens, like not-found", f.code)}
@@ -59,16 +57,21 @@ func (f *filterFlags) filter() (dlq.Filter, error) {
 	return out, errors.Join(f.times(&out), f.numbers(&out))
 }
 
+// siteFlag finds what is wrong with a --site; empty is every site.
+func siteFlag(site string) error {
+	if site == "" {
+		return nil
+	}
+	if err := (report.Event{SiteID: site, SourceURI: "x"}).Validate(); err != nil {
+		return usageError{fmt.Errorf("--site: %w", err)}
+	}
+	return nil
+}
+
 // times reads the flags about times.
 func (f *filterFlags) times(out *dlq.Filter) (err error) {
-	if out.Since, err = parseTime(f.since); err != nil {
-		return usageError{fmt.Errorf("--since: %w", err)}
-	}
-	if out.Until, err = parseTime(f.until); err != nil {
-		return usageError{fmt.Errorf("--until: %w", err)}
-	}
-	if !out.Until.IsZero() && !out.Since.Before(out.Until) {
-		return usageError{fmt.Errorf("--since %s is not before --until %s", f.since, f.until)}
+	if out.Since, out.Until, err = parseSpan(f.since, f.until); err != nil {
+		return err
 	}
 	if f.dueWithin != "" {
 		d, err := time.ParseDuration(f.dueWithin)

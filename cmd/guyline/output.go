@@ -139,6 +139,20 @@ func parseTime(s string) (time.Time, error) {
 	return t, nil
 }
 
+// parseSpan reads the flags --since and --until.
+func parseSpan(since, until string) (from, to time.Time, err error) {
+	if from, err = parseTime(since); err != nil {
+		return from, to, usageError{fmt.Errorf("--since: %w", err)}
+	}
+	if to, err = parseTime(until); err != nil {
+		return from, to, usageError{fmt.Errorf("--until: %w", err)}
+	}
+	if !to.IsZero() && !from.Before(to) {
+		return from, to, usageError{fmt.Errorf("--since %s is not before --until %s", since, until)}
+	}
+	return from, to, nil
+}
+
 // confirm asks a person; elsewhere than on a terminal only --yes agrees.
 func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 	switch {

@@ -17,12 +17,11 @@ func (a *app) resultsCommand() *cobra.Command {
 		Short: "List the settled reports with their results",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			from, err := parseTime(since)
+			from, to, err := parseSpan(since, until)
 			if err != nil {
 				return err
 			}
-			to, err := parseTime(until)
-			if err != nil {
+			if err := siteFlag(site); err != nil {
 				return err
 			}
 			s, err := a.open(cmd.Context(), reads)
