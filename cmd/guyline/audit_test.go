@@ -196,7 +196,7 @@ func TestAuditWrongUsage(t *testing.T) {
 		{[]string{"verify", "--since-checkpoint", "missing"}, "no such file"},
 		{[]string{"restart"}, "needs a --reason"},
 		{[]string{"restart", "--reason", " "}, "needs a --reason"},
-		{[]string{"prove"}, "accepts between 1 and 2 arg"},
+		{[]string{"prove"}, "the form is `guyline audit prove {SITE URI | KEY}`; arguments given: 0"},
 		{[]string{"prove", "628a"}, "whole key"},
 		{[]string{"check", "shopping"}, "--pubkey"},
 		{[]string{"check", "missing", "--pubkey", "key.pub"}, "no such file"},

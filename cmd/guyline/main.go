@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/lmittmann/tint"
@@ -137,8 +138,25 @@ func (a *app) command() *cobra.Command {
 		a.extractChildCommand(), a.chaosCommand(), a.benchCommand(), a.benchServerCommand(), a.benchWorkerCommand(),
 	)
 	root.AddCommand(a.chaosParts()...)
+	root.SetHelpCommand(helpCommand(root))
 	asUsage(root)
 	return root
+}
+
+// helpCommand is cobra's, but does not take a command that is not there for a wish to see all of them.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Help about any command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return usageError{fmt.Errorf("unknown command %q (see `guyline --help`)", strings.Join(args, " "))}
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+	}
 }
 
 // group is a command that only holds others.
@@ -160,6 +178,9 @@ func asUsage(cmd *cobra.Command) {
 	if args := cmd.Args; args != nil {
 		cmd.Args = func(c *cobra.Command, given []string) error {
 			if err := args(c, given); err != nil {
+				if !c.HasSubCommands() { // cobra's words count arguments, or take one for a command
+					err = fmt.Errorf("the form is `%s`; arguments given: %d", strings.TrimSuffix(c.UseLine(), " [flags]"), len(given))
+				}
 				return hint(c, err)
 			}
 			return nil

@@ -120,7 +120,7 @@ func TestReconcileWrongInput(t *testing.T) {
 	s.write(t, "bad.csv", "site_id,source_uri\nTWR:1,a.pdf\n")
 	s.want(t, 0, []string{"publish", "testdata/overnight.csv"})
 	for args, want := range map[string]string{
-		"reconcile":                          "accepts 1 arg(s), received 0 (see `guyline reconcile --help`)",
+		"reconcile":                          "the form is `guyline reconcile {FILE|-}`; arguments given: 0 (see `guyline reconcile --help`)",
 		"reconcile a.csv b.csv":              "see `guyline reconcile --help`",
 		"reconcile nowhere.csv":              "nowhere.csv: no such file",
 		"reconcile empty.csv":                "the list is empty",
