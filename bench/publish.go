@@ -95,7 +95,7 @@ func Publish(ctx context.Context, cfg PublishConfig, ours Lister, log *slog.Logg
 			}
 			lap.Repetition = rep
 			*laps = append(*laps, lap)
-			log.Info("measured", "repetition", rep, "publisher", name, "per_second", int(lap.Rate), "seconds", lap.Seconds, "cpu_s_per_100k", lap.CPU)
+			log.Info("measured", "repetition", rep, "publisher", name, "per_second", int(lap.Rate), "seconds", lap.Seconds, processor(lap.CPU))
 		}
 	}
 	var rates, cpus []float64

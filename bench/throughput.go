@@ -103,7 +103,7 @@ func Throughput(ctx context.Context, cfg ThroughputConfig, log *slog.Logger) (*T
 			r.Settings.Server = l.server
 			lap := l.measured()
 			r.Laps = append(r.Laps, lap)
-			log.Info("measured", "repetition", rep, "design", d, "per_second", int(lap.Rate), "seconds", lap.Seconds, "cpu_s_per_100k", lap.CPU)
+			log.Info("measured", "repetition", rep, "design", d, "per_second", int(lap.Rate), "seconds", lap.Seconds, processor(lap.CPU))
 			if lap.Redelivered > 0 {
 				log.Warn("something stood still: messages were delivered again", "repetition", rep, "design", d, "redelivered", lap.Redelivered)
 			}

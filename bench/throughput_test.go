@@ -1,10 +1,13 @@
 package bench
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,9 +24,13 @@ func small(place Config) ThroughputConfig {
 
 func throughput(t *testing.T, cfg ThroughputConfig) *ThroughputResult {
 	t.Helper()
-	r, err := Throughput(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	var log bytes.Buffer
+	r, err := Throughput(t.Context(), cfg, slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), &log), nil)))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if strings.Contains(log.String(), "=0x") {
+		t.Errorf("the log shows addresses for numbers:\n%s", &log)
 	}
 	return r
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"log/slog"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -39,6 +40,14 @@ type Check struct {
 	Reports    int    `json:"reports"`
 	Done       int    `json:"done"` // entries in the ledger
 	Duplicates int    `json:"duplicates"`
+}
+
+// processor is a lap's processor time in the log, or nothing if it is not known.
+func processor(seconds *float64) slog.Attr {
+	if seconds == nil {
+		return slog.Attr{}
+	}
+	return slog.Float64("cpu_s_per_100k", *seconds)
 }
 
 // Lap is one measurement.
