@@ -122,7 +122,7 @@ func writeURL(dir, address string) error {
 // removeURL removes nats.url if it is there.
 func removeURL(dir string) error {
 	if err := os.Remove(urlPath(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove nats.url: %w; remove it by hand", bare(err))
+		return fmt.Errorf("remove nats.url: %w; make the directory writable, or remove the file by hand", bare(err))
 	}
 	return nil
 }

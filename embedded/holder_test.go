@@ -191,6 +191,14 @@ func TestWriteURL(t *testing.T) {
 	if err := writeURL(filepath.Join(dir, "gone"), address); err == nil || !strings.Contains(err.Error(), "write nats.url: ") {
 		t.Errorf("writeURL into no directory: err = %v", err)
 	}
+
+	// What cannot be removed, as on a file system that is read-only, is told both cures.
+	if err := os.MkdirAll(filepath.Join(dir, "stuck", "nats.url", "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := removeURL(filepath.Join(dir, "stuck")); err == nil || !strings.HasSuffix(err.Error(), "; make the directory writable, or remove the file by hand") {
+		t.Errorf("removeURL of what cannot be removed: err = %v", err)
+	}
 }
 
 func writeFile(t *testing.T, path, content string) {
