@@ -58,6 +58,11 @@ func (a *app) run(ctx context.Context, list string, drain bool) error {
 		return err
 	}
 	defer s.Close()
+	x, err := extract.Open(ctx, a.cfg.Extract(), a.log) // before anything is published: a wrong configuration starts nothing
+	if err != nil {
+		return err
+	}
+	defer x.Close()
 	t := newTally()
 	if list != "" {
 		sent, err := a.publish(ctx, s, pub)
@@ -70,11 +75,6 @@ func (a *app) run(ctx context.Context, list string, drain bool) error {
 			return fmt.Errorf("%d reports of %s were refused; nothing was worked", sent.Refused, list)
 		}
 	}
-	x, err := extract.Open(ctx, a.cfg.Extract(), a.log)
-	if err != nil {
-		return err
-	}
-	defer x.Close()
 	if s.store != nil {
 		a.log.Info("working", "store", a.cfg.DataDir, "workers", a.cfg.Workers)
 	} else {

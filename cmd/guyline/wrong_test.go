@@ -18,6 +18,7 @@ func TestWrongInput(t *testing.T) {
 	s.write(t, "twice.jsonl", "{\"site_id\":\"Z\",\"site_id\":\"Q\"}\n")
 	s.write(t, "quote.csv", "site_id,source_uri\nTWR-1,\"a.pdf\nTWR-2,b.pdf\nTWR-3,c.pdf\"\nTWR-4,d.pdf\n")
 	s.write(t, "afile", "")
+	s.write(t, "more.csv", "site_id,source_uri\nTWR-9,more.pdf\n")
 	s.want(t, 0, []string{"publish", "testdata/overnight.csv"}, "accepted 11\n")
 
 	for _, tt := range []struct {
@@ -110,6 +111,10 @@ func TestWrongInput(t *testing.T) {
 		{"run", "GUYLINE_DATA_DIR=./afile", 1, "not a directory"},
 		{"run", "GUYLINE_DATA_DIR=/dev/null/x", 1, "create the directory"},
 		{"run", "GUYLINE_FILE_ROOT=./nowhere", 1, "open the file root"},
+		{"run --drain --publish more.csv", "GUYLINE_FILE_ROOT=./nowhere", 1, "open the file root"},
+		{"run --drain --publish more.csv", "GUYLINE_TEMP_DIR=./nowhere", 1, "the temporary directory"},
+		{"run --drain --publish more.csv", "GUYLINE_ALLOW_HOSTS=https://u:secret@host", 1, "the allowed host"},
+		{"run --drain --publish more.csv", "GUYLINE_EXTRACT_COMMAND=./nowhere", 1, "find the extractor"},
 	} {
 		t.Run(tt.args+" "+tt.env, func(t *testing.T) {
 			s := &shop{dir: s.dir}
