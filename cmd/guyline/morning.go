@@ -113,8 +113,11 @@ func (a *app) printMorning(m *morning, name string, due bool) error {
 	if due {
 		return a.printDue(m)
 	}
-	c := &m.counts
-	fmt.Fprintf(a.stdout, "%s of %s at %s\n", reports(len(m.refs)), report.Line(name, 200), m.now.UTC().Format(time.RFC3339))
+	c, list := &m.counts, report.Line(name, 200)
+	if name == "-" {
+		list = "standard input"
+	}
+	fmt.Fprintf(a.stdout, "%s of %s at %s\n", reports(len(m.refs)), list, m.now.UTC().Format(time.RFC3339))
 	for _, r := range m.repeats {
 		fmt.Fprintf(a.stdout, "line %d repeats line %d and is not counted again\n", r.line, r.first)
 	}
@@ -226,7 +229,11 @@ func (a *app) printDeadlines(m *morning) {
 	}
 	first := m.counts.open[0]
 	if over == 0 {
-		fmt.Fprintf(a.stdout, "\nDEADLINES  no report is overdue; of those not done %d are due within 24 hours, the first %s\n", near, when(first.due))
+		if near == 0 {
+			fmt.Fprintf(a.stdout, "\nDEADLINES  no report is overdue; the first of those not done is due %s\n", when(first.due))
+			return
+		}
+		fmt.Fprintf(a.stdout, "\nDEADLINES  no report is overdue; %s due within 24 hours and not done, the first %s\n", areReports(near), when(first.due))
 		return
 	}
 	fmt.Fprintf(a.stdout, "\nDEADLINES  %s overdue, the first since %s; %d more are due within 24 hours\n", areReports(over), short(first.due), near)

@@ -65,6 +65,15 @@ func TestReconcile(t *testing.T) {
 	if strings.Count(e.stdout, "\n") != 4 {
 		t.Errorf("reconcile --due --json:\n%s", e.stdout)
 	}
+	for rows, want := range map[string]string{
+		"TWR-2,never.pdf,2998-01-01\n":                                             "\nDEADLINES  no report is overdue; the first of those not done is due ",
+		"TWR-2,never.pdf," + time.Now().Add(time.Hour).Format(time.RFC3339) + "\n": "\nDEADLINES  no report is overdue; 1 report is due within 24 hours and not done, the first ",
+	} {
+		e := s.do(t, "site_id,source_uri,due\n"+rows, "reconcile", "-")
+		if e.code != exitPerson || !strings.HasPrefix(e.stdout, "1 report of standard input at ") || !strings.Contains(e.stdout, want) {
+			t.Errorf("exit %d, no %q in\n%s%s", e.code, want, e.stdout, e.stderr)
+		}
+	}
 	if e := s.do(t, "site_id,source_uri\nTWR-8842,testdata/reports/twr8842_q2.pdf\n", "reconcile", "-"); e.code != 0 ||
 		!strings.Contains(e.stdout, "\nall done; there is nothing to do\n") || e.stderr != "" {
 		t.Errorf("all done: exit %d\n%s%s", e.code, e.stdout, e.stderr)
