@@ -12,12 +12,13 @@ import (
 	"github.com/guyline/guyline/report"
 )
 
-// ReadSites reads a list of sites, each once and in its order: JSON lines with a site_id if the first character is a
-// brace, else CSV with a column site_id. Anything wrong in it is an error that names the line, as an import is all or nothing.
+// ReadSites reads a list of sites, each once and in its order: JSON lines with a site_id if the first character that is
+// no blank is a brace, else CSV with a column site_id. Anything wrong in it is an error that names the line, as an import is all or nothing.
 func ReadSites(r io.Reader) ([]string, error) {
 	in := bufio.NewReader(r)
-	if bom, _ := in.Peek(3); bytes.Equal(bom, []byte("\ufeff")) {
-		in.Discard(3)
+	jsonLines, err := report.Begins(in)
+	if err != nil {
+		return nil, err
 	}
 	var sites []string
 	seen := map[string]bool{}
@@ -31,8 +32,7 @@ func ReadSites(r io.Reader) ([]string, error) {
 		seen[site] = true
 		return nil
 	}
-	var err error
-	if first, _ := in.Peek(1); len(first) == 1 && first[0] == '{' {
+	if jsonLines {
 		err = sitesFromJSON(in, add)
 	} else {
 		err = sitesFromCSV(in, add)
@@ -71,10 +71,10 @@ func siteOf(line []byte) (site string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if raw, ok := fields["site_id"]; ok {
-		err = json.Unmarshal(raw, &site)
+	if raw, ok := fields["site_id"]; ok && json.Unmarshal(raw, &site) != nil {
+		return "", errors.New("site_id is not a string")
 	}
-	return site, err
+	return site, nil
 }
 
 func sitesFromCSV(in io.Reader, add func(int, string) error) error {

@@ -34,7 +34,9 @@ func TestReadSites(t *testing.T) {
 		{"CSV, cut off", io.MultiReader(strings.NewReader("site_id\nNY\n"), iotest.ErrReader(cut)), nil, "cut off"},
 		{"JSON, no site", strings.NewReader("{\"site_id\":\"NY\"}\n\n{}\n"), nil, "line 3"},
 		{"JSON, an invalid site", strings.NewReader("{\"site_id\":\"NY\"}\n{\"site_id\":\"a:b\"}\n"), nil, "line 2"},
-		{"JSON, another type", strings.NewReader("{\"site_id\":1}\n"), nil, "line 1"},
+		{"JSON, another type", strings.NewReader("{\"site_id\":1}\n"), nil, "line 1: site_id is not a string"},
+		{"a JSON array", strings.NewReader("[{\"site_id\":\"NY\"}]"), nil, "it is a JSON array"},
+		{"UTF-16", strings.NewReader("\xff\xfes\x00i\x00"), nil, "it is UTF-16"},
 		{"JSON, then something else", strings.NewReader("{\"site_id\":\"NY\"}\nNY\n"), nil, "line 2"},
 		{"JSON, too long a line", strings.NewReader("{\"site_id\":\"NY\"}\n{" + strings.Repeat(" ", 1<<20)), nil, "line 2"},
 		{"JSON, another case", strings.NewReader("{\"SITE_ID\":\"Y\"}\n"), nil, "site_id is missing"},
@@ -45,6 +47,7 @@ func TestReadSites(t *testing.T) {
 		{"CSV", strings.NewReader("firm,site_id\r\nAcme,NY\r\n\"A, B\",\"São Paulo\"\r\n,NY\r\n,\"NY 12.4\""), []string{"NY", "São Paulo", "NY 12.4"}, ""},
 		{"CSV with a byte order mark", strings.NewReader("\ufeffsite_id\nNY\n"), []string{"NY"}, ""},
 		{"JSON", strings.NewReader("{\"site_id\":\"NY\"}\n \n{\"x\":1,\"site_id\":\"a=b_c\"}\n{\"site_id\":\"NY\"}"), []string{"NY", "a=b_c"}, ""},
+		{"JSON after an empty line", strings.NewReader("\r\n {\"site_id\":\"NY\"}\n"), []string{"NY"}, ""},
 		{"JSON with a byte order mark", strings.NewReader("\ufeff{\"site_id\":\"NY\"}\n"), []string{"NY"}, ""},
 		{"JSON, a long line", strings.NewReader(`{"metadata":"` + strings.Repeat("x", 500<<10) + `","site_id":"NY"}`), []string{"NY"}, ""},
 	} {

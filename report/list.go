@@ -20,7 +20,7 @@ type Row struct {
 	Err   error  // what is wrong with this row; the following ones can still be read
 }
 
-// ReadList yields the reports of a list: JSON lines if the first character is a brace, else CSV with a header that
+// ReadList yields the reports of a list: JSON lines if the first character that is no blank is a brace, else CSV with a header that
 // names at least site_id and source_uri; due and sha256 are optional and all other columns go to metadata. Empty
 // lines and a byte-order mark are skipped.
 //
@@ -28,17 +28,32 @@ type Row struct {
 // be read, its header is not one, or a row of a CSV has no end (see [Table]).
 func ReadList(r io.Reader) iter.Seq2[Row, error] {
 	in := bufio.NewReaderSize(r, 64<<10)
-	if bom, _ := in.Peek(3); bytes.Equal(bom, []byte("\ufeff")) {
-		in.Discard(3)
-	}
-	c, err := in.Peek(1)
-	switch {
-	case err != nil && err != io.EOF:
+	switch lines, err := Begins(in); {
+	case err != nil:
 		return func(yield func(Row, error) bool) { yield(Row{}, err) }
-	case len(c) == 1 && c[0] == '{':
+	case lines:
 		return jsonRows(in)
 	}
 	return csvRows(in)
+}
+
+// Begins tells by its beginning whether a list is JSON lines; else it is a CSV, or the error says what it is. It skips a byte-order mark.
+func Begins(in *bufio.Reader) (jsonLines bool, err error) {
+	if bom, _ := in.Peek(3); bytes.Equal(bom, []byte("\ufeff")) {
+		in.Discard(3)
+	}
+	begin, err := in.Peek(512)
+	if len(begin) == 0 && err != nil && err != io.EOF {
+		return false, err
+	}
+	switch text := bytes.TrimLeft(begin, " \t\r\n"); {
+	case bytes.HasPrefix(text, []byte("[")):
+		return false, errors.New("it is a JSON array; a list has one object on each line, without brackets around and commas between them (`jq -c '.[]'` makes that of it)")
+	case bytes.HasPrefix(begin, []byte("\xff\xfe")), bytes.HasPrefix(begin, []byte("\xfe\xff")):
+		return false, errors.New("it is UTF-16; save it as UTF-8")
+	default:
+		return bytes.HasPrefix(text, []byte("{")), nil
+	}
 }
 
 func jsonRows(in *bufio.Reader) iter.Seq2[Row, error] {

@@ -20,6 +20,10 @@ func TestReadList(t *testing.T) {
 		err      string
 	}{
 		{"empty", "", nil, "the list is empty"},
+		{"a JSON array", "\n [{\"site_id\":\"a\",\"source_uri\":\"b\"}]", nil, "it is a JSON array; a list has one object on each line"},
+		{"UTF-16", "\xff\xfes\x00i\x00", nil, "it is UTF-16; save it as UTF-8"},
+		{"UTF-16, big end first", "\xfe\xff\x00s\x00i", nil, "it is UTF-16; save it as UTF-8"},
+		{"JSON lines after an empty one", "\ufeff\r\n  {\"site_id\":\"a\",\"source_uri\":\"b\"}\n", []string{"2 a b"}, ""},
 		{"a PDF", "%PDF-1.7\n%\xff\xff\n", nil, "it has no column site_id"},
 		{"semicolons", "site_id;source_uri\na;b\n", nil, "separated by commas"},
 		{"no header, and a password", "TWR-1,https://u:" + strings.Repeat("p", 99) + "@h/a.pdf\n", nil, `(it reads "TWR-1,https://h/a.pdf"; `},

@@ -41,7 +41,11 @@ func (a *app) sitesCommand() *cobra.Command {
 				if a.json {
 					return a.printJSON(map[string]int{"sites": len(sites)})
 				}
-				_, err = fmt.Fprintf(a.stdout, "%d sites are known, and no others\n", len(sites))
+				known := fmt.Sprint(len(sites), " sites are known, and no others")
+				if len(sites) == 1 {
+					known = "1 site is known, and no other"
+				}
+				_, err = fmt.Fprintln(a.stdout, known)
 				return err
 			},
 		},
