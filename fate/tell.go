@@ -221,7 +221,7 @@ func (t *teller) queued(m *stream.Message) {
 	}
 	if t.Pulling == 0 {
 		t.say("No worker is asking for work: all are busy, or there is none.")
-		t.next = "`guyline run` starts a worker"
+		t.next = "`guyline run` starts a worker, if none runs"
 	}
 }
 

@@ -145,6 +145,11 @@ func TestTell(t *testing.T) {
 			"`guyline run`",
 		},
 		{
+			"in work, all workers busy", Known{Answer: queued(stream.Reports, nil), Delivered: true},
+			"Waiting: it was handed over at 01:00 UTC, 6 hours ago. A worker has taken it, and no attempt has failed since: it is in work. " +
+				"No worker is asking for work: all are busy, or there is none.", "starts a worker, if none runs",
+		},
+		{
 			"in work", Known{Answer: queued(stream.Reports, nil), Delivered: true, Pulling: 1},
 			"Waiting: it was handed over at 01:00 UTC, 6 hours ago. A worker has taken it, and no attempt has failed since: it is in work.",
 			"`guyline status --watch`",
