@@ -165,6 +165,7 @@ func (c *Config) validate() error {
 		name string
 		ok   bool
 	}{
+		{"DATA_DIR", c.DataDir != ""},
 		{"SYNC", c.Sync == "always" || c.Sync == "interval"},
 		{"WORKERS", c.Workers >= 1 && c.Workers <= 1024},
 		{"MAX_ATTEMPTS", c.MaxAttempts >= 1 && c.MaxAttempts <= 100},

@@ -103,6 +103,7 @@ func TestWrongValues(t *testing.T) {
 		{"GUYLINE_MAX_BYTES=2GiB", `GUYLINE_MAX_BYTES is "2GiB"`},
 		{"GUYLINE_HOST_CONCURRENCY=0", `GUYLINE_HOST_CONCURRENCY is "0", allowed: 1 to 1024`},
 		{"GUYLINE_S3_PATH_STYLE=maybe", `GUYLINE_S3_PATH_STYLE is "maybe", allowed: true, false`},
+		{"GUYLINE_DATA_DIR=", `GUYLINE_DATA_DIR is "", allowed: a directory`},
 		{"GUYLINE_SYNC=never", `GUYLINE_SYNC is "never", allowed: always, interval`},
 		{"GUYLINE_LOG_LEVEL=loud", `GUYLINE_LOG_LEVEL is "loud"`},
 		{"GUYLINE_LOG_FORMAT=xml", `GUYLINE_LOG_FORMAT is "xml"`},
