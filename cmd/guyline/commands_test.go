@@ -162,6 +162,10 @@ func TestTokenIsNotShown(t *testing.T) {
 	if !found || len(token) < 16 {
 		t.Fatalf("%s has no token", address)
 	}
+	wrong := newShop(t, "GUYLINE_NATS_URL="+strings.Replace(string(address), token, "secret", 1))
+	if e := wrong.want(t, exitFailed, []string{"status"}); !strings.Contains(e.stderr, "does not know this user or token\n") || strings.Contains(e.stderr, "secret") {
+		t.Errorf("with a wrong token: %s", e.stderr)
+	}
 	s := newShop(t, "GUYLINE_LOG_LEVEL=debug", "GUYLINE_NATS_URL="+string(address))
 	for _, args := range []string{"setup", "status", "doctor", "doctor --json", "config", "config --json", "publish --site TWR-1 --uri nowhere.pdf", "run --drain"} {
 		e := s.do(t, "", strings.Fields(args)...)

@@ -125,7 +125,11 @@ func (a *app) connect(ctx context.Context, as access, opts ...nats.Option) (_ *s
 	opts = append(a.connOptions(), opts...)
 	if servers := a.cfg.Servers(); len(servers) > 0 {
 		if s.nc, err = nats.Connect(strings.Join(servers, ","), opts...); err != nil {
-			return nil, fmt.Errorf("connect to %s (GUYLINE_NATS_URL): %w: is the server running, and is the address right?", a.cfg.Redacted(), err)
+			ask := "is the server running, and is the address right?"
+			if errors.Is(err, nats.ErrAuthorization) {
+				ask = "the server runs, but does not know this user or token"
+			}
+			return nil, fmt.Errorf("connect to %s (GUYLINE_NATS_URL): %w: %s", a.cfg.Redacted(), err, ask)
 		}
 	} else {
 		if s.store, err = embedded.Open(ctx, a.cfg.Embedded(as != reads, as == serves, a.log)); err != nil {
