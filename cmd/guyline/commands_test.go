@@ -92,10 +92,13 @@ func TestAmbiguousKey(t *testing.T) {
 	}
 	s.write(t, "list.csv", list)
 	s.want(t, exitPerson, []string{"run", "--drain", "--publish", "list.csv"}, "unsupported-scheme ")
-	for _, args := range [][]string{{"dlq", "show", shared}, {"dlq", "replay", shared}, {"dlq", "discard", shared, "--reason", "x"}} {
+	for _, args := range [][]string{{"dlq", "show", shared}, {"show", shared}, {"why", shared}, {"dlq", "replay", shared}, {"dlq", "discard", shared, "--reason", "x"}} {
 		if e := s.want(t, exitUsage, args); !strings.Contains(e.stderr, "more than one dead letter begins like that") || !strings.Contains(e.stderr, "give more of the key") {
 			t.Errorf("%v: %s", args, e.stderr)
 		}
+	}
+	for _, args := range [][]string{{"show"}, {"why"}, {"dlq", "show"}} { // as every list prints it
+		s.want(t, 0, append(args, report.NewKey("TWR-1", "nowhere://0.pdf").Short()), "TWR-1\n")
 	}
 	if err := hintLetter(dlq.ErrConflict); !errors.Is(err, dlq.ErrConflict) || err.Error() != dlq.ErrConflict.Error() {
 		t.Errorf("another error became %v", err)

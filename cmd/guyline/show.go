@@ -16,13 +16,10 @@ func (a *app) showCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show {SITE URI | KEY}",
 		Short: "Show the fate and the result of one report",
+		Long:  "Show the fate and the result of one report. Of the key of a dead report the beginning is enough.",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			site, key, err := reportOf(args)
-			if err != nil {
-				return err
-			}
-			s, err := a.open(cmd.Context(), reads)
+			s, site, key, err := a.openReport(cmd.Context(), args)
 			if err != nil {
 				return err
 			}

@@ -20,32 +20,38 @@ func (a *app) whyCommand() *cobra.Command {
 			"beginning is enough. Times are UTC.",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			prefix := len(args) == 1 && len(args[0]) < 64 && report.IsKeyPrefix(args[0])
-			var (
-				site report.Token
-				key  report.Key
-				err  error
-			)
-			if !prefix {
-				if site, key, err = reportOf(args); err != nil {
-					return err
-				}
-			}
-			s, err := a.open(cmd.Context(), reads)
+			s, site, key, err := a.openReport(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
 			defer s.Close()
-			if prefix {
-				l, err := s.letters.Find(cmd.Context(), args[0])
-				if err != nil {
-					return fmt.Errorf("%w (of other reports give SITE and URI, or the whole key)", hintLetter(err))
-				}
-				site, key = l.Site, l.Key
-			}
 			return a.tell(cmd.Context(), s, site, key)
 		},
 	}
+}
+
+// openReport opens the store and finds the report that the arguments name: SITE URI, or KEY; of the key of a dead report the beginning
+// is enough. Close the session when done.
+func (a *app) openReport(ctx context.Context, args []string) (_ *session, site report.Token, key report.Key, err error) {
+	prefix := len(args) == 1 && len(args[0]) < 64 && report.IsKeyPrefix(args[0])
+	if !prefix {
+		if site, key, err = reportOf(args); err != nil {
+			return nil, "", "", err
+		}
+	}
+	s, err := a.open(ctx, reads)
+	if err != nil {
+		return nil, "", "", err
+	}
+	if prefix {
+		l, err := s.letters.Find(ctx, args[0])
+		if err != nil {
+			s.Close()
+			return nil, "", "", fmt.Errorf("%w (of other reports give SITE and URI, or the whole key)", hintLetter(err))
+		}
+		site, key = l.Site, l.Key
+	}
+	return s, site, key, nil
 }
 
 func (a *app) tell(ctx context.Context, s *session, site report.Token, key report.Key) error {

@@ -80,6 +80,7 @@ func TestWrongInput(t *testing.T) {
 		{"dlq export --replays x", "", 2, "1 or more"},
 		{"why TWR-1", "", 2, "give SITE and URI, or the whole key"},
 		{"why 0123abcd", "", 1, "no such dead letter"},
+		{"show 0123abcd", "", 1, "(of other reports give SITE and URI, or the whole key)"},
 		{"why TWR:1 a.pdf", "", 2, "contains ':'"},
 		{"dlq discard 0123", "", 2, "needs a --reason"},
 		{"publish", "", 2, "either a FILE"},
