@@ -75,7 +75,7 @@ func (a *app) auditCheckCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var in io.Reader = a.input(cmd.Context())
+			var in io.Reader = interruptible(cmd.Context(), a.stdin)
 			if args[0] != "-" {
 				f, err := os.Open(args[0])
 				if err != nil {

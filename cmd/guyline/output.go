@@ -166,7 +166,7 @@ func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 
 func (a *app) ask(ctx context.Context, question string) error {
 	fmt.Fprintf(a.stderr, "%s? [y/N] ", question)
-	answer, err := bufio.NewReader(a.input(ctx)).ReadString('\n')
+	answer, err := bufio.NewReader(interruptible(ctx, a.stdin)).ReadString('\n')
 	if ctx.Err() != nil {
 		return errors.New("interrupted: nothing done")
 	}
@@ -176,12 +176,12 @@ func (a *app) ask(ctx context.Context, question string) error {
 	return nil
 }
 
-// input is standard input until ctx ends. Nothing can interrupt a read of a terminal or a pipe, so the
+// interruptible is in until ctx ends. Nothing can interrupt a read of a terminal or a pipe, so the
 // goroutine that waits in one is left behind: the command ends after it.
-func (a *app) input(ctx context.Context) io.Reader {
+func interruptible(ctx context.Context, in io.Reader) io.Reader {
 	r, w := io.Pipe()
 	go func() {
-		_, err := io.Copy(w, a.stdin)
+		_, err := io.Copy(w, in)
 		w.CloseWithError(err)
 	}()
 	context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })

@@ -104,7 +104,8 @@ func (p publication) Close() {
 
 var errInterrupted = errors.New("interrupted while the list was read; nothing was done")
 
-// openList checks every row of a file. Standard input is spooled to a temporary file first, so that it can be read twice.
+// openList checks every row of a file. Standard input, or a pipe that has a name, is spooled to a temporary file first, so that it can be
+// read twice.
 func (a *app) openList(ctx context.Context, name string, skipBad bool) (_ publication, err error) {
 	var p publication
 	defer func() {
@@ -112,14 +113,20 @@ func (a *app) openList(ctx context.Context, name string, skipBad bool) (_ public
 			p.Close()
 		}
 	}()
+	var once io.Reader
 	if name == "-" {
-		name = "standard input"
+		name, once = "standard input", a.stdin
+	} else if p.file, err = os.Open(name); err == nil {
+		if info, failed := p.file.Stat(); failed == nil && info.Mode()&os.ModeNamedPipe != 0 {
+			defer p.file.Close()
+			once = p.file
+		}
+	}
+	if once != nil {
 		if p.file, err = os.CreateTemp("", "guyline-list-"); err == nil {
 			p.spool = true
-			_, err = io.Copy(p.file, a.input(ctx))
+			_, err = io.Copy(p.file, interruptible(ctx, once))
 		}
-	} else {
-		p.file, err = os.Open(name)
 	}
 	switch {
 	case ctx.Err() != nil:

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -149,6 +152,38 @@ func TestPublishSkipsBadRowsIfAsked(t *testing.T) {
 	if e.code != 0 || !strings.Contains(squeeze(e.stdout), "accepted 2\n") || !strings.Contains(squeeze(e.stdout), "bad rows skipped 1\n") ||
 		!strings.Contains(e.stderr, `standard input: line 3: invalid event: site_id "TWR:2" contains ':'`) {
 		t.Errorf("exit %d\n%s%s", e.code, e.stdout, e.stderr)
+	}
+	left, err := filepath.Glob(filepath.Join(s.dir, "guyline-list-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("spooled lists are left behind: %v, %v", left, err)
+	}
+}
+
+// A list may come through a pipe that has a name, like `guyline publish <(export)`, though it is read twice.
+func TestListThroughPipe(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.env = []string{"TMPDIR=" + s.dir}
+	for _, args := range []string{"publish /dev/fd/3", "reconcile /dev/fd/3", "run --drain --publish /dev/fd/3"} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := s.command(t.Context(), strings.Fields(args)...)
+		cmd.ExtraFiles = []*os.File{r}
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.WriteString("site_id,source_uri\nTWR-8842,testdata/reports/twr8842_q2.pdf\nTWR-1,testdata/reports/twr1180_q2.pdf\n")
+		if err := errors.Join(err, w.Close(), r.Close()); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		if got := squeeze(out.String()); !strings.Contains(got, "accepted 2\n") && !strings.Contains(got, "waiting 2 ") && !strings.Contains(got, "done 2\n") {
+			t.Errorf("%s: exit %d\n%s", args, cmd.ProcessState.ExitCode(), &out)
+		}
 	}
 	left, err := filepath.Glob(filepath.Join(s.dir, "guyline-list-*"))
 	if err != nil || len(left) > 0 {
