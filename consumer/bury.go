@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/guyline/guyline/audit"
@@ -38,7 +39,7 @@ func (c *Consumer) bury(d *delivery, attempts int, v stream.Verdict) Outcome {
 		return c.skip(d, *b.landed)
 	case b.over:
 		d.terminate("buried before")
-		d.log().Info("skip_duplicate", "why", "it was buried before, and its letter acted on")
+		d.tell(slog.LevelInfo, "skip_duplicate", slog.String("why", "it was buried before, and its letter acted on"))
 		return Outcome{Kind: Duplicate, Key: d.Key, SiteID: d.Event.SiteID}
 	}
 	c.did("7c letter")
@@ -59,7 +60,8 @@ func (c *Consumer) finishBurial(d *delivery, l dlq.Letter) Outcome {
 	}
 	c.did("7c recorded")
 	d.terminate(l.Reason)
-	d.log().Warn("routed_to_dlq", "class", l.Class, "code", l.Code, "attempt", l.Attempts, "reason", l.Reason, "hash", l.Hash)
+	d.tell(slog.LevelWarn, "routed_to_dlq", slog.String("class", string(l.Class)), slog.String("code", string(l.Code)), slog.Int("attempt", l.Attempts),
+		slog.String("reason", l.Reason), slog.String("hash", l.Hash))
 	c.due.warn(c, l, time.Now())
 	return Outcome{
 		Kind: Buried, Key: d.Key, SiteID: d.Event.SiteID, Attempts: l.Attempts, Class: l.Class, Code: l.Code, Reason: l.Reason,

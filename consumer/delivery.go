@@ -201,14 +201,14 @@ func (d *delivery) source() string {
 // log is for lines about the report.
 func (d *delivery) log() *slog.Logger { return slog.New(d.logger.Handler().WithAttrs(d.names())) }
 
-// info logs what became of the report, without the logger that log makes for it, and without looking for the line of the source that
+// tell logs what became of the report, without the logger that log makes for it, and without looking for the line of the source that
 // nobody asks for.
-func (d *delivery) info(event string, more ...slog.Attr) {
+func (d *delivery) tell(level slog.Level, event string, more ...slog.Attr) {
 	ctx, h := context.Background(), d.logger.Handler()
-	if !h.Enabled(ctx, slog.LevelInfo) {
+	if !h.Enabled(ctx, level) {
 		return
 	}
-	r := slog.NewRecord(time.Now(), slog.LevelInfo, event, 0)
+	r := slog.NewRecord(time.Now(), level, event, 0)
 	r.AddAttrs(d.names()...)
 	r.AddAttrs(more...)
 	_ = h.Handle(ctx, r) // as slog.Logger does

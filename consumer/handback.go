@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/guyline/guyline/internal/jsapi"
@@ -24,7 +25,7 @@ func (c *Consumer) handBack(d *delivery, spent int, v *stream.Verdict) Outcome {
 	if !c.putBack(d, carried, time.Time{}) {
 		return c.leave(d)
 	}
-	d.log().Info("report_handed_back", "attempt", spent)
+	d.tell(slog.LevelInfo, "report_handed_back", slog.Int("attempt", spent))
 	return Outcome{Kind: HandedBack, Key: d.Key, SiteID: d.Event.SiteID, Attempts: spent}
 }
 

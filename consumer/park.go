@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -77,6 +78,7 @@ func (c *Consumer) park(d *delivery, spent int, why stream.Parking) Outcome {
 	if !c.putBack(d, carried, now.Add(delay)) {
 		return c.leave(d)
 	}
-	d.log().Info("report_parked", "attempt", spent, "upstream", why.Upstream, "delay", delay.Round(time.Second).String(), "code", why.Code, "reason", why.Reason)
+	d.tell(slog.LevelInfo, "report_parked", slog.Int("attempt", spent), slog.String("upstream", why.Upstream),
+		slog.String("delay", delay.Round(time.Second).String()), slog.String("code", string(why.Code)), slog.String("reason", why.Reason))
 	return Outcome{Kind: Parked, Key: d.Key, SiteID: d.Event.SiteID, Attempts: spent, Code: why.Code, Reason: why.Reason}
 }

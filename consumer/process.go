@@ -112,7 +112,7 @@ func (c *Consumer) committed(d *delivery, n int, now keyvalue.Entry, err error) 
 // succeed acks a report whose entry is ours.
 func (c *Consumer) succeed(d *delivery, n int) Outcome {
 	d.ack()
-	d.info("report_succeeded", slog.Int("attempt", n))
+	d.tell(slog.LevelInfo, "report_succeeded", slog.Int("attempt", n))
 	return Outcome{Kind: Succeeded, Key: d.Key, SiteID: d.Event.SiteID, Attempts: n}
 }
 
@@ -151,7 +151,7 @@ func (c *Consumer) known(d *delivery) (known bool, err error) {
 // skip acks a report that is settled already.
 func (c *Consumer) skip(d *delivery, entry keyvalue.Entry) Outcome {
 	d.ack()
-	d.info("skip_duplicate", slog.Time("settled", entry.Time), slog.String("by", entry.Worker))
+	d.tell(slog.LevelInfo, "skip_duplicate", slog.Time("settled", entry.Time), slog.String("by", entry.Worker))
 	return Outcome{Kind: Duplicate, Key: d.Key, SiteID: d.Event.SiteID}
 }
 
@@ -165,11 +165,12 @@ func (c *Consumer) retry(d *delivery, n int, j judgement) Outcome {
 		c.ours.add(d)
 	}
 	d.retryIn(j.delay)
-	log := d.log().Warn
+	level := slog.LevelWarn
 	if j.held {
-		log = d.log().Error
+		level = slog.LevelError
 	}
-	log("report_retry", "attempt", n, "delay", j.delay.String(), "code", j.code, "reason", j.reason)
+	d.tell(level, "report_retry", slog.Int("attempt", n), slog.String("delay", j.delay.String()), slog.String("code", string(j.code)),
+		slog.String("reason", j.reason))
 	return Outcome{Kind: Retried, Key: d.Key, SiteID: d.Event.SiteID, Attempts: n, Code: j.code, Reason: j.reason}
 }
 
