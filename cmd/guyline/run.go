@@ -75,11 +75,6 @@ func (a *app) run(ctx context.Context, list string, drain bool) error {
 			return fmt.Errorf("%d reports of %s were refused; nothing was worked", sent.Refused, list)
 		}
 	}
-	if s.store != nil {
-		a.log.Info("working", "store", a.cfg.DataDir, "workers", a.cfg.Workers)
-	} else {
-		a.log.Info("working", "server", a.cfg.RedactAddress(s.nc.ConnectedUrl()), "workers", a.cfg.Workers)
-	}
 	if err := a.work(ctx, s, x.Extract, t, drain); err != nil {
 		return err
 	}
@@ -106,6 +101,11 @@ func (a *app) work(ctx context.Context, s *session, h consumer.Handler, t *tally
 	c, err := consumer.Open(ctx, s.js, h, cfg, a.log)
 	if err != nil {
 		return err
+	}
+	if s.store != nil {
+		a.log.Info("working", "store", a.cfg.DataDir, "workers", a.cfg.Workers)
+	} else {
+		a.log.Info("working", "server", a.cfg.RedactAddress(s.nc.ConnectedUrl()), "workers", a.cfg.Workers)
 	}
 	working, finish := context.WithCancel(ctx)
 	defer finish()

@@ -89,7 +89,7 @@ func (a *app) printAnswer(f fate.Answer) error {
 		if f.Parked {
 			t.row("parked", "it is put back into the queue later")
 			if p := f.Message.Carried.Parking; p != nil {
-				t.row("because", p.Upstream+" is down since "+when(p.Since))
+				t.row("because", p.Upstream+" went down "+when(p.Since))
 				t.row("reason", report.Line(p.Reason, report.MaxReason))
 			}
 		}

@@ -82,7 +82,7 @@ func (a *app) printStatus(ctx context.Context, s *session, watch bool) error {
 			t.row("", "", fmt.Sprintf("and of %d other upstreams", len(c.Down)-i))
 			break
 		}
-		t.row("", fmt.Sprint(d.Parked), fmt.Sprintf("%s is down since %s: %s", d.Upstream, when(d.Since), report.Line(d.Reason, 100)))
+		t.row("", fmt.Sprint(d.Parked), fmt.Sprintf("%s went down %s: %s", d.Upstream, when(d.Since), report.Line(d.Reason, 100)))
 	}
 	t.row("done", fmt.Sprint(c.Done))
 	t.row("dead", fmt.Sprint(c.DeadTotal()), classes(c))
