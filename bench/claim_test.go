@@ -131,3 +131,28 @@ func stakeOver(t *testing.T, js jetstream.JetStream) error {
 	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: ledgerStream, Subjects: []string{"theirs"}})
 	return err
 }
+
+// On a given cluster the streams have as many replicas as the operator's will have.
+func TestGivenCluster(t *testing.T) {
+	t.Parallel()
+	c := natstest.StartCluster(t)
+	cfg := small(Config{Mode: Given, URL: c.URL(), Replicas: 3})
+	js := c.JetStream(t)
+	mine, err := stake(t.Context(), js, cfg.consumerConfig().Queues)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(product(), limitsStream) {
+		if s, err := js.Stream(t.Context(), name); err != nil || s.CachedInfo().Config.Replicas != 3 {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
+	if err := mine.leave(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Designs = []Design{Naive, CreateAsync, Guyline} // which must tell duplicates, for which replicated streams have a code of their own
+	r, err := Throughput(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	if err != nil || r.Settings.Replicas != 3 || len(r.Laps) != 3*cfg.Reps {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

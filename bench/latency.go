@@ -100,7 +100,7 @@ func (c LatencyConfig) Validate() error {
 func (c LatencyConfig) consumerConfig(outstanding int) consumer.Config {
 	out := consumer.DefaultConfig()
 	out.Workers, out.Version, out.Backoff.Jitter = c.Workers, c.Version, 0
-	out.Queues.QueueBytes = 2 << 30
+	out.Queues.QueueBytes, out.Queues.Replicas = 2<<30, max(1, c.Place.Replicas)
 	out.Queues.MaxAckPending = max(out.Queues.MaxAckPending, outstanding+2*c.Workers)
 	return out
 }

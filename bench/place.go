@@ -46,6 +46,8 @@ type Config struct {
 	URL  string // of a given server; several are separated by commas
 	Dir  string // the store, of an embedded or separate server; empty: a temporary directory that goes with the place
 	Sync Sync   // of an embedded or separate server; a given one has its own
+
+	Replicas int // of streams and buckets on a given server; 0 = 1
 }
 
 // place is a server to measure on: embedded in this process, a process of its own on loopback, or a given one.
@@ -96,6 +98,8 @@ func (c Config) Validate() error {
 		return errors.New("no address of a given server")
 	case c.Mode != Given && c.Sync != Always && c.Sync != Interval:
 		return fmt.Errorf("the sync is %q, allowed are %s and %s", c.Sync, Always, Interval)
+	case c.Mode != Given && c.Replicas > 1:
+		return fmt.Errorf("%d replicas need a given cluster", c.Replicas)
 	}
 	return nil
 }

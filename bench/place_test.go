@@ -49,6 +49,7 @@ func TestWrongPlaces(t *testing.T) {
 		`the server is "", allowed are embedded, separate and given`: {Sync: Always},
 		`the sync is "often", allowed are always and interval`:       {Mode: Separate, Sync: "often"},
 		"no address of a given server":                               {Mode: Given},
+		"3 replicas need a given cluster":                            {Mode: Separate, Sync: Always, Replicas: 3},
 	} {
 		if _, err := openPlace(t.Context(), cfg); err == nil || err.Error() != want {
 			t.Errorf("Open(%+v): %v, want %s", cfg, err, want)

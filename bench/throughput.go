@@ -133,6 +133,7 @@ func (c ThroughputConfig) consumerConfig() consumer.Config {
 	out := consumer.DefaultConfig()
 	out.Workers, out.Version = c.Workers, c.Version
 	out.Queues.QueueBytes = 2 << 30 // more than a backlog needs
+	out.Queues.Replicas = max(1, c.Place.Replicas)
 	out.SyncedStore = c.Place.Sync == Always
 	return out
 }

@@ -224,8 +224,7 @@ func newCommitter(l *lap) (*committer, error) {
 	c.js, err = jetstream.New(l.js.Conn(), jetstream.WithPublishAsyncMaxPending(asyncWindow),
 		jetstream.WithPublishAsyncAckHandler(func(_ jetstream.JetStream, m *nats.Msg, _ *jetstream.PubAck) { c.settle(m, false) }),
 		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, m *nats.Msg, err error) {
-			e, ok := errors.AsType[*jetstream.APIError](err)
-			if !ok || e.ErrorCode != jetstream.JSErrCodeStreamWrongLastSequence {
+			if !stream.Conflict(err) {
 				l.fail(err)
 				return
 			}

@@ -28,7 +28,8 @@ type Settings struct {
 	LoadBefore *float64 `json:"load_before,omitempty"` // average of a minute
 	LoadAfter  *float64 `json:"load_after,omitempty"`
 	Mode       Mode     `json:"server"`
-	Sync       Sync     `json:"sync,omitempty"`        // of a given server it is not known
+	Sync       Sync     `json:"sync,omitempty"` // of a given server it is not known
+	Replicas   int      `json:"replicas"`
 	Reports    int      `json:"reports,omitempty"`     // of throughput
 	Reps       int      `json:"repetitions,omitempty"` // of throughput
 	Workers    int      `json:"workers"`
@@ -112,7 +113,7 @@ func newResult(cfg ThroughputConfig) *ThroughputResult {
 func newSettings(version string, place Config, workers int) Settings {
 	s := Settings{
 		Version: version, Client: moduleVersion("github.com/nats-io/nats.go"), Go: runtime.Version(),
-		Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Mode: place.Mode, Workers: workers,
+		Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Mode: place.Mode, Replicas: max(1, place.Replicas), Workers: workers,
 	}
 	if place.Mode != Given {
 		s.Sync = place.Sync

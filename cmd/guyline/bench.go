@@ -69,7 +69,7 @@ func (a *app) benchCommand() *cobra.Command {
 func benchPlaceFlags(cmd *cobra.Command, server, sync *string) {
 	f := cmd.Flags()
 	f.StringVar(server, "server", string(bench.Separate), "separate: a process of its own, over loopback; embedded: in this process, as without GUYLINE_NATS_URL;\n"+
-		"given: at GUYLINE_NATS_URL, where Guyline must not be set up; what is made there is deleted again")
+		"given: at GUYLINE_NATS_URL, with GUYLINE_REPLICAS, where Guyline must not be set up; what is made there is deleted again")
 	f.StringVar(sync, "sync", string(bench.Interval), "interval: an acknowledged write survives the end of the process; always: a power cut. As GUYLINE_SYNC,\n"+
 		"which is always unless set; a given server has its own")
 }
@@ -79,6 +79,9 @@ func (a *app) benchPlace(server, sync string) (bench.Config, error) {
 	cfg := bench.Config{Mode: bench.Mode(server), Sync: bench.Sync(sync), URL: strings.Join(a.cfg.Servers(), ",")}
 	if cfg.Mode == bench.Given && cfg.URL == "" {
 		return cfg, usageError{errors.New("--server given needs an address in GUYLINE_NATS_URL")}
+	}
+	if cfg.Mode == bench.Given {
+		cfg.Replicas = a.cfg.Replicas
 	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, usageError{err}
@@ -129,6 +132,9 @@ func (a *app) benchSettings(s bench.Settings) table {
 	server := string(s.Mode)
 	if s.Sync != "" {
 		server += ", sync " + string(s.Sync)
+	}
+	if s.Replicas > 1 {
+		server += fmt.Sprintf(", %d replicas", s.Replicas)
 	}
 	t.row("server", server)
 	return t
