@@ -27,7 +27,7 @@ type burial struct {
 func (c *Consumer) bury(d *delivery, attempts int, v stream.Verdict) Outcome {
 	var b burial
 	err := c.persist(d, "dead letter", func(ctx context.Context) (err error) {
-		b, err = c.putLetter(ctx, d.Message, d.again() || d.lost(), attempts, v)
+		b, err = c.putLetter(ctx, d.Message, func() bool { return d.again() || d.lost() || c.shaken(d) }, attempts, v)
 		return err
 	})
 	switch {
@@ -90,7 +90,7 @@ func stays(l dlq.Letter, m stream.Message, v *stream.Verdict) bool {
 // stays as it is, except that a real verdict replaces `abandoned`. Of another letter of the report the larger count of
 // replays and the earlier first failure are carried over. If others may have had the message, the trail is asked whether it
 // was buried before: an operator may have replayed or discarded its letter since. It can be repeated.
-func (c *Consumer) putLetter(ctx context.Context, m stream.Message, others bool, attempts int, v stream.Verdict) (burial, error) {
+func (c *Consumer) putLetter(ctx context.Context, m stream.Message, others func() bool, attempts int, v stream.Verdict) (burial, error) {
 	for {
 		entry, err := c.ledger.LookupLeader(ctx, m.Site, m.Key)
 		if err != nil && !errors.Is(err, keyvalue.ErrNotFound) {
@@ -113,7 +113,7 @@ func (c *Consumer) putLetter(ctx context.Context, m stream.Message, others bool,
 			if current.Class != report.ClassAbandoned || v.Class == report.ClassAbandoned {
 				return burial{letter: current}, nil
 			}
-		case others:
+		case others(): // not asked before the server has answered: it may have been away
 			died, err := c.trail.Died(ctx, m.Site, m.Key, m.Identity.Stream, m.Identity.Sequence, m.PublishedAt, m.Carried.ReplayOf)
 			if died || err != nil {
 				return burial{over: died}, err

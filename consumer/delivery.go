@@ -23,6 +23,8 @@ type delivery struct {
 	older bool   // than the queue's consumer: one that was deleted may have delivered it too, and its count is gone
 	ours  bool   // nobody but this worker has had it, and the last time it was put off
 
+	troubles uint64 // before it came, see shaken
+
 	upstream string // see source
 	logger   *slog.Logger
 
@@ -72,7 +74,7 @@ func (c *Consumer) receive(m *nats.Msg, since time.Time, q *durable) (*delivery,
 	d := &delivery{
 		Message: stream.Read(ref, m.Subject, m.Header, m.Data, meta.Timestamp),
 		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, older: q.older(meta),
-		ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log,
+		ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log, troubles: c.troubles(),
 	}
 	d.ours = d.count > 1 && !d.older && c.ours.take(d)
 	d.forgotten, d.unseen = c.inflight.forgotten(d.Message, d.attempt(c.cfg.Queues.MaxAttempts))

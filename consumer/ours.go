@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/guyline/guyline/stream"
@@ -11,6 +12,7 @@ import (
 // known that nobody has begun to bury them (row 3b), and that the delivery before ended with a verdict (row 4b). It saves the look-ups, and
 // decides nothing else: a report that is not among them is looked up.
 type ours struct {
+	troubles    atomic.Uint64 // so far
 	mu          sync.Mutex
 	new, former map[stream.Ref]putOff // former is what new was when it was full
 }
@@ -53,7 +55,15 @@ func (o *ours) take(d *delivery) bool {
 
 // forget forgets all, when deliveries may have been lost: the server may count some of them again.
 func (o *ours) forget() {
+	o.troubles.Add(1)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.new, o.former = nil, nil
 }
+
+// troubles counts the signs of trouble so far, also a lost connection that no pull has noticed yet.
+func (c *Consumer) troubles() uint64 { return c.ours.troubles.Load() + c.js.Conn().Stats().Reconnects }
+
+// shaken reports whether there was trouble since the report was delivered: a server that has forgotten that may have given it to another, as if
+// for the first time.
+func (c *Consumer) shaken(d *delivery) bool { return c.troubles() != d.troubles }

@@ -1,6 +1,8 @@
 package consumer
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -206,4 +208,68 @@ func TestBuriedBetweenRetriesOfOnesOwn(t *testing.T) {
 		t.Errorf("the handler ran %d times, want 2", got)
 	}
 	w.checkLetter("A", dlq.Letter{Class: report.ClassPoison, Code: report.CodeMalformedPDF, Reason: "no trailer", Attempts: 2})
+}
+
+// The server is killed while a report is in hand, forgets that, and delivers it to another worker as if for the first time. What that one has
+// begun or ended is no news to the first: neither its retry is its own, nor is its verdict put over what an operator has done since.
+func TestForgottenInHand(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		mine     run
+		other    func(*worker)
+		operator func(*world)
+		outcome  Kind // of the first worker
+		ran      int
+		want     invariant.Tally
+	}{
+		"a burial that was cut short": {asking(time.Millisecond), dyingAt("7c letter"), func(*world) {}, Buried, 2, invariant.Tally{Dead: 1}},
+		"a letter that was discarded": {poison, func(*worker) {}, func(w *world) {
+			w.await("A", Buried)
+			by := dlq.By{Actor: "ada@office", Reason: "withdrawn"}
+			if outcome, err := w.letters().Discard(w.Context(), w.letter("A").Sequence, by); outcome != dlq.Discarded || err != nil {
+				w.Fatal(outcome, err)
+			}
+		}, Duplicate, 2, invariant.Tally{Discarded: 1}},
+	} {
+		for _, noticed := range []bool{true, false} { // by the pulls of the first worker, while the report is in its hand
+			t.Run(fmt.Sprintf("%s, noticed %v", name, noticed), func(t *testing.T) {
+				t.Parallel()
+				cfg := quick()
+				cfg.Workers = 2
+				cfg.Queues.AckWait = time.Minute
+				cfg.Sweep = time.Hour
+				running, goOn := make(chan struct{}), make(chan struct{})
+				w := newWorld(t, cfg, script{"A": {func(ctx context.Context) (report.Result, error) {
+					close(running)
+					<-goOn
+					return tt.mine(ctx)
+				}, poison}})
+				w.publish("A")
+				first := w.start()
+				<-running
+				first.gate.shut()
+				w.srv.Forget(t, stream.Reports, stream.Consumer)
+				natstest.Eventually(t, "the first worker to be connected again", func() bool { return first.nc.Stats().Reconnects > 0 })
+				other := w.start(tt.other)
+				natstest.Eventually(t, "the other worker to have it", func() bool { return w.ran("A") == 2 })
+				tt.operator(w)
+				other.stop()
+				awaitClosed(t, "the other worker to end", other.returned)
+				if noticed {
+					before := first.ours.troubles.Load()
+					first.gate.open()
+					natstest.Eventually(t, "both pulls to notice", func() bool { return first.ours.troubles.Load() >= before+2 })
+				}
+				close(goOn)
+				if !noticed {
+					first.gate.open()
+				}
+				w.await("A", tt.outcome)
+				w.check(tt.want)
+				if got := w.ran("A"); got != tt.ran {
+					t.Errorf("the handler ran %d times, want %d", got, tt.ran)
+				}
+			})
+		}
+	}
 }

@@ -161,7 +161,7 @@ func (c *Consumer) retry(d *delivery, n int, j judgement) Outcome {
 		d.log().Warn("failed attempt not recorded", "err", err)
 	}
 	c.did("7b recorded")
-	if !d.again() && !d.lost() {
+	if !d.again() && !d.lost() && !c.shaken(d) {
 		c.ours.add(d)
 	}
 	d.retryIn(j.delay)

@@ -220,7 +220,7 @@ func (c *Consumer) buryOrphan(ctx context.Context, m stream.Message) error {
 	case m.Invalid != nil:
 		verdict, attempts = unreadable(m, time.Now()), 0
 	}
-	b, err := c.putLetter(ctx, m, true, attempts, verdict)
+	b, err := c.putLetter(ctx, m, func() bool { return true }, attempts, verdict)
 	if err != nil {
 		return err
 	}

@@ -126,6 +126,17 @@ func (s *Server) Restart(t testing.TB) {
 	Eventually(t, "the server to start again", func() bool { return s.start(t) })
 }
 
+// Forget kills the server, as far as a consumer is concerned: it is started again without a memory of its deliveries, as if it had not come to
+// write them down.
+func (s *Server) Forget(t testing.TB, stream, consumer string) {
+	t.Helper()
+	s.stop()
+	if err := os.Remove(filepath.Join(s.dir, "jetstream", "$G", "streams", stream, "obs", consumer, "o.dat")); err != nil {
+		t.Fatal(err)
+	}
+	s.Restart(t)
+}
+
 // Damage changes the first byte of a body in the files of a stream, as a failing disk could, and starts the server again. Other messages must
 // be stored behind it: a damaged last one is cut off when the server starts, as if it had not been written to its end.
 func (s *Server) Damage(t testing.TB, stream, body string) {
