@@ -109,7 +109,9 @@ func (d *delivery) attempt(most int) int {
 }
 
 // again reports whether somebody else may have had this message before, or this worker without putting it off.
-func (d *delivery) again() bool { return d.count > 1 && !d.ours || d.older || d.Identity != d.Ref }
+func (d *delivery) again() bool {
+	return d.count > 1 && !d.ours || d.older || d.forgotten > 0 || d.Identity != d.Ref
+}
 
 // lost reports whether the server has given the message to somebody else by now. A worker that has lost a message may
 // still commit or bury the report, but sends no NAK, no heartbeat and no hand-back: they would hit the new owner.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/internal/invariant"
 	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/report"
@@ -164,5 +165,24 @@ func TestInflightOfAWorker(t *testing.T) {
 	k.end()
 	if info, err := os.Stat(cfg.InFlight); err != nil || info.Size() != 0 {
 		t.Errorf("in the end the file has %d bytes, %v", info.Size(), err)
+	}
+}
+
+// The process died with its server in the middle of a burial, and the server has forgotten the delivery. The file has not: the burial is
+// finished, and the report is not worked again.
+func TestInflightOfABurial(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{"7c letter", "7c recorded"} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, quick(), script{"A": {poison}})
+			w.publish("A")
+			path := w.left(t, map[string]int{"A": 1})
+			w.startDying(1, step)
+			w.srv.Forget(t, stream.Reports, stream.Consumer)
+			w.start(func(k *worker) { k.noted(t, path) })
+			w.check(invariant.Tally{Dead: 1})
+			w.checkLetter("A", dlq.Letter{Class: report.ClassPoison, Code: report.CodeMalformedPDF, Reason: "no trailer", Attempts: 1})
+		})
 	}
 }

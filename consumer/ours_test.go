@@ -71,6 +71,8 @@ func TestAgain(t *testing.T) {
 	copied.ours, copied.Identity.Sequence = true, 5 // the message that it stands for may have been buried
 	older := deliveryOf(7, 1, time.Now())
 	older.older = true
+	forgotten := deliveryOf(7, 1, time.Now())
+	forgotten.forgotten = 1
 	for name, tt := range map[string]struct {
 		d    *delivery
 		want bool
@@ -80,6 +82,7 @@ func TestAgain(t *testing.T) {
 		"the second, put off here": {ours, false},
 		"of a copy":                {copied, true},
 		"older than the consumer":  {older, true},
+		"the first that counts":    {forgotten, true},
 	} {
 		if got := tt.d.again(); got != tt.want {
 			t.Errorf("%s: somebody may have had it: %t, want %t", name, got, tt.want)
