@@ -61,12 +61,12 @@ func (c *Consumer) parkFailed(d *delivery, n int, j judgement) Outcome {
 		d.log().Warn("failed attempt not recorded", "err", err)
 	}
 	d.Carried.FirstFailedAt = earlier(e.Time, d.Carried.FirstFailedAt)
-	return c.park(d, n-1, stream.Parking{Upstream: d.source(), Code: j.code, Reason: j.reason})
+	return c.park(d, n-1, stream.Parking{Upstream: d.source(), Code: j.code, Reason: j.reason}, false)
 }
 
 // park is row 7e: it puts the report aside for a while. It holds no worker and no delivery meanwhile. spent is how many
-// attempts it has behind it.
-func (c *Consumer) park(d *delivery, spent int, why stream.Parking) Outcome {
+// attempts it has behind it; a suspect stays one unless it was tried.
+func (c *Consumer) park(d *delivery, spent int, why stream.Parking, suspect bool) Outcome {
 	now := time.Now().UTC()
 	why.Since = now
 	carried := d.Carried
@@ -74,6 +74,7 @@ func (c *Consumer) park(d *delivery, spent int, why stream.Parking) Outcome {
 		why.Since = p.Since
 	}
 	carried.PublishedAt, carried.StandsFor, carried.Attempts, carried.Parking = d.PublishedAt, d.Identity, spent, &why
+	carried.Suspect = suspect
 	delay := parkDelay(now.Sub(why.Since), c.cfg.Backoff, rand.Float64)
 	if !c.putBack(d, carried, now.Add(delay)) {
 		return c.leave(d)

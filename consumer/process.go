@@ -74,7 +74,7 @@ func (c *Consumer) work(d *delivery, n int, revision uint64) Outcome {
 	}
 	if why, closed := c.closed(d); closed { // 4c
 		leave()
-		return c.park(d, n-1, why)
+		return c.park(d, n-1, why, d.Carried.Suspect)
 	}
 	result, err := c.attempt(d) // 5
 	leave()

@@ -123,3 +123,30 @@ func TestSuspicionIsHandedBack(t *testing.T) {
 		})
 	}
 }
+
+// An attempt that finds its upstream down has ended with a verdict: the report waits aside, and is no suspect when it comes back. One that is
+// put aside untried stays one.
+func TestSuspicionOfTheParked(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.ParkMax, cfg.Workers = time.Hour, 1
+	cfg.Backoff = report.Backoff{Base: time.Minute, Max: time.Minute} // nobody probes
+	w := newWorld(t, cfg, script{"A": {refuse}})
+	w.publish("A", "B")
+	for range 2 {
+		w.startDying(1, "4 admitted")
+	}
+	w.start()
+	w.await("A", Parked)
+	w.await("B", Parked)
+	for site, want := range map[string]bool{"A": false, "B": true} {
+		m, err := w.queues().Copy(t.Context(), report.NewToken(site), report.NewKey(site, uri(site)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Carried.Suspect != want {
+			t.Errorf("%s comes back as a suspect: %v, want %v", site, m.Carried.Suspect, want)
+		}
+	}
+	w.check(invariant.Tally{Waiting: 2})
+}
