@@ -81,9 +81,13 @@ func (c *Consumer) cutShort(d *delivery) (l dlq.Letter, found bool, err error) {
 	return l, found, err
 }
 
+// stands reports whether a letter is about this very message. One that is not sound is about none: a death that nobody can record would keep
+// the message in the queue for good.
+func stands(l dlq.Letter, m stream.Message) bool { return l.Stands(m) && l.Sound() }
+
 // stays reports whether a letter is about this very message and final: only a real verdict replaces `abandoned`.
 func stays(l dlq.Letter, m stream.Message, v *stream.Verdict) bool {
-	return l.Stands(m) && (l.Class != report.ClassAbandoned || v == nil || v.Class == report.ClassAbandoned)
+	return stands(l, m) && (l.Class != report.ClassAbandoned || v == nil || v.Class == report.ClassAbandoned)
 }
 
 // putLetter puts the letter of a message, unless the ledger says meanwhile that the report is done. A letter of this very message
@@ -109,7 +113,7 @@ func (c *Consumer) putLetter(ctx context.Context, m stream.Message, others func(
 				}
 			}
 			return burial{landed: &entry}, nil
-		case exists && current.Stands(m):
+		case exists && stands(current, m):
 			if current.Class != report.ClassAbandoned || v.Class == report.ClassAbandoned {
 				return burial{letter: current}, nil
 			}

@@ -1,6 +1,8 @@
 package consumer
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/internal/invariant"
+	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
 )
@@ -68,5 +71,68 @@ func TestStatusOfAStranger(t *testing.T) {
 	}
 	if l.Class != report.ClassPoison || l.Code != report.CodeUndecodable || l.Attempts != 0 || len(l.Body) != 0 {
 		t.Errorf("letter is %+v, want poison undecodable", l)
+	}
+}
+
+// A letter that names a report's very message, but is none of Guyline's or was changed, does not keep the report in the queue: it is
+// worked, and its own letter takes the place of the other. If its death is on record it only leaves the queue.
+func TestLetterOfAStranger(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		died   string // the row after which a worker died before
+		script []run
+		forge  func(*dlq.Letter)
+		want   invariant.Tally
+	}{
+		"before it is worked":          {"", []run{poison}, func(l *dlq.Letter) { l.Hash = "none" }, invariant.Tally{Dead: 1}},
+		"and it lands":                 {"4 admitted", []run{succeed}, func(l *dlq.Letter) { l.Hash = "none" }, invariant.Tally{Done: 1}},
+		"with another's payload":       {"4 admitted", []run{poison}, func(l *dlq.Letter) { l.Body = payload("B") }, invariant.Tally{Dead: 1}},
+		"in the middle of its burial":  {"7c letter", []run{poison, poison}, func(l *dlq.Letter) { l.Reason = "forged" }, invariant.Tally{Dead: 1}},
+		"when its death is on record":  {"7c recorded", []run{poison, poison}, func(l *dlq.Letter) { l.Reason = "forged" }, invariant.Tally{}},
+		"and it kills all its workers": {"4 admitted", nil, func(l *dlq.Letter) { l.Hash = "none" }, invariant.Tally{Dead: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, quick(), script{"A": tt.script})
+			w.publish("A")
+			m := w.stored(stream.Reports)
+			switch {
+			case tt.script == nil:
+				w.startDying(w.cfg.Queues.MaxAttempts, tt.died)
+			case tt.died != "":
+				w.startDying(1, tt.died)
+			}
+			l, err := w.letters().Current(t.Context(), m.Site, m.Key)
+			if errors.Is(err, dlq.ErrNotFound) {
+				l, err = dlq.Letter{
+					Key: m.Key, Site: m.Site, Class: report.ClassPoison, Code: report.CodeNoPages, Reason: "forged",
+					Hash: report.AuditHash(m.Key, "forged"), Source: m.Ref, PublishedAt: m.PublishedAt, Body: m.Body,
+				}, nil
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.forge(&l)
+			if _, err := w.letters().Put(t.Context(), l, l.Sequence); err != nil {
+				t.Fatal(err)
+			}
+			w.start()
+			w.awaitEmpty()
+			if tt.want.Done > 0 {
+				natstest.Eventually(t, "the sweep to close the letter", func() bool {
+					_, err := w.letters().Current(context.Background(), m.Site, m.Key)
+					return errors.Is(err, dlq.ErrNotFound)
+				})
+			}
+			w.stopAll()
+			if tt.want != (invariant.Tally{}) {
+				w.check(tt.want)
+			} else if got := w.events(m.Key, audit.Death); len(got) != 1 || got[0].Reason != "no trailer" {
+				t.Errorf("deaths: %+v", got)
+			}
+			if tt.want.Dead > 0 && !w.letter("A").Sound() {
+				t.Errorf("the letter is still the forged one: %+v", w.letter("A"))
+			}
+		})
 	}
 }

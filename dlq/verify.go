@@ -182,6 +182,9 @@ func (q *Queue) check(ctx context.Context, l Letter, r recorded) (string, error)
 
 const anotherReason = "the audit trail has recorded another reason for this death"
 
+// Sound reports whether a whole letter, as can be seen in it alone, is one that Guyline has written. Nobody acts on another: see [ErrForged].
+func (l Letter) Sound() bool { return l.unsound() == "" }
+
 // unsound is what is wrong with a whole letter as can be seen in it alone; empty if nothing is.
 func (l Letter) unsound() string {
 	if l.Hash != report.AuditHash(l.Key, l.Reason) {
