@@ -48,6 +48,7 @@ type delivery struct {
 // before since.
 func (c *Consumer) take(messages []*nats.Msg, since time.Time, q *durable, release func()) {
 	reports := make([]*delivery, 0, len(messages))
+	troubles := c.troubles()
 	for _, m := range messages {
 		d, err := c.receive(m, since, q)
 		if err != nil { // a message without a JetStream reply cannot come from a pull
@@ -55,7 +56,7 @@ func (c *Consumer) take(messages []*nats.Msg, since time.Time, q *durable, relea
 			release()
 			continue
 		}
-		d.release = release
+		d.release, d.troubles = release, troubles
 		reports = append(reports, d)
 		c.hand.add(d)
 	}
@@ -74,7 +75,7 @@ func (c *Consumer) receive(m *nats.Msg, since time.Time, q *durable) (*delivery,
 	d := &delivery{
 		Message: stream.Read(ref, m.Subject, m.Header, m.Data, meta.Timestamp),
 		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, older: q.older(meta),
-		ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log, troubles: c.troubles(),
+		ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log,
 	}
 	d.ours = d.count > 1 && !d.older && c.ours.take(d)
 	d.forgotten, d.unseen = c.inflight.forgotten(d.Message, d.attempt(c.cfg.Queues.MaxAttempts))
