@@ -84,11 +84,14 @@ func TestLetterOfAStranger(t *testing.T) {
 		forge  func(*dlq.Letter)
 		want   invariant.Tally
 	}{
-		"before it is worked":          {"", []run{poison}, func(l *dlq.Letter) { l.Hash = "none" }, invariant.Tally{Dead: 1}},
-		"and it lands":                 {"4 admitted", []run{succeed}, func(l *dlq.Letter) { l.Hash = "none" }, invariant.Tally{Done: 1}},
-		"with another's payload":       {"4 admitted", []run{poison}, func(l *dlq.Letter) { l.Body = payload("B") }, invariant.Tally{Dead: 1}},
-		"in the middle of its burial":  {"7c letter", []run{poison, poison}, func(l *dlq.Letter) { l.Reason = "forged" }, invariant.Tally{Dead: 1}},
-		"when its death is on record":  {"7c recorded", []run{poison, poison}, func(l *dlq.Letter) { l.Reason = "forged" }, invariant.Tally{}},
+		"before it is worked":         {"", []run{poison}, func(l *dlq.Letter) { l.Hash = "none" }, invariant.Tally{Dead: 1}},
+		"and it lands":                {"4 admitted", []run{succeed}, func(l *dlq.Letter) { l.Hash = "none" }, invariant.Tally{Done: 1}},
+		"with another's payload":      {"4 admitted", []run{poison}, func(l *dlq.Letter) { l.Body = payload("B") }, invariant.Tally{Dead: 1}},
+		"in the middle of its burial": {"7c letter", []run{poison, poison}, func(l *dlq.Letter) { l.Reason = "forged" }, invariant.Tally{Dead: 1}},
+		"when its death is on record": {"7c recorded", []run{poison, poison}, func(l *dlq.Letter) { l.Reason = "forged" }, invariant.Tally{}},
+		"changed, with its hash, when its death is on record": {"7c recorded", []run{poison}, func(l *dlq.Letter) {
+			l.Reason, l.Hash = "forged", report.AuditHash(l.Key, "forged")
+		}, invariant.Tally{}},
 		"and it kills all its workers": {"4 admitted", nil, func(l *dlq.Letter) { l.Hash = "none" }, invariant.Tally{Dead: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {

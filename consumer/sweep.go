@@ -228,7 +228,7 @@ func (c *Consumer) buryOrphan(ctx context.Context, m stream.Message) error {
 		return c.queues.Delete(ctx, m.Ref)
 	}
 	letter := b.letter
-	if err := c.letters.RecordDeath(ctx, letter); err != nil {
+	if err := c.recordDeath(ctx, letter); err != nil {
 		return err
 	}
 	if err := c.queues.Delete(ctx, m.Ref); err != nil {
