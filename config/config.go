@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"reflect"
 	"runtime"
 	"strings"
 	"time"
@@ -246,37 +245,6 @@ func (c Config) replayClasses() (classes []report.Class) {
 	return classes
 }
 
-// Redacted is GUYLINE_NATS_URL fit to be shown: users, passwords and tokens are masked.
-func (c Config) Redacted() string { return strings.Join(c.redacted(), ",") }
-
-// redacted is [Config.Servers], masked. An address without a scheme that has an @ can be the rest of a password with a comma or a
-// space in it: of what stands before it nothing is shown, back to the beginning of an address.
-func (c Config) redacted() []string {
-	pieces := words(c.NATSURL)
-	shown := make([]string, len(pieces))
-	hide := false
-	for i := len(pieces) - 1; i >= 0; i-- {
-		scheme, _, begins := strings.Cut(pieces[i], "://")
-		at := strings.Contains(pieces[i], "@")
-		switch {
-		case hide && begins:
-			shown[i] = scheme + "://***"
-		case hide:
-			shown[i] = "***"
-		default:
-			shown[i] = redact(pieces[i])
-		}
-		if !begins {
-			shown[i] = "nats://" + shown[i]
-		}
-		hide = !begins && (at || hide)
-	}
-	return shown
-}
-
-// RedactAddress is one of [Config.Servers] fit to be shown.
-func (c Config) RedactAddress(address string) string { return redact(address) }
-
 // Level is the least severe level to log.
 func (c Config) Level() slog.Level {
 	var level slog.Level
@@ -320,49 +288,4 @@ func (c Config) Extract() extract.Config {
 // Embedded is the configuration of the embedded store.
 func (c Config) Embedded(create, listen bool, log *slog.Logger) embedded.Config {
 	return embedded.Config{Dir: c.DataDir, Create: create, Listen: listen, LazySync: c.Sync == "interval", Log: log}
-}
-
-// Var is one variable as `guyline config` shows it.
-type Var struct {
-	Name    string `json:"name"`
-	Value   string `json:"value"`
-	Default string `json:"default"`
-	Allowed string `json:"allowed"`
-	Meaning string `json:"meaning"`
-}
-
-// Vars lists every variable with its value; passwords are masked.
-func (c Config) Vars() []Var {
-	v := reflect.ValueOf(c)
-	var out []Var
-	for f := range v.Type().Fields() {
-		value := fmt.Sprint(v.FieldByIndex(f.Index).Interface())
-		switch {
-		case f.Name == "NATSURL":
-			value = c.Redacted()
-		case f.Name == "SFTPPassword" && value != "":
-			value = "***"
-		case f.Name == "S3Endpoint", f.Name == "AllowHosts": // a password in them is wrong, which the worker says; here it is not shown
-			list := words(value)
-			for i, word := range list {
-				list[i] = redact(word)
-			}
-			value = strings.Join(list, ",")
-		}
-		out = append(out, Var{prefix + "_" + f.Tag.Get("envconfig"), value, f.Tag.Get("default"), f.Tag.Get("allowed"), f.Tag.Get("desc")})
-	}
-	return out
-}
-
-// redact masks everything before the @ of an address: a token stands where a user name would.
-func redact(address string) string {
-	i := strings.LastIndexByte(address, '@')
-	if i < 0 {
-		return address
-	}
-	scheme, _, found := strings.Cut(address[:i], "://")
-	if !found {
-		return "***" + address[i:]
-	}
-	return scheme + "://***" + address[i:]
 }
