@@ -35,6 +35,8 @@ func startServer(cfg Config, start, token string) (*server.Server, error) {
 		// would refuse the 8 GiB queue. Any smaller number of ours would, one day, refuse to recover
 		// a stream.
 		JetStreamMaxStore: 1 << 50,
+		// Nearly every subject here is used once: the key is part of it, or the place in the queue.
+		NoSublistCache: true,
 	}
 	srv, err := server.NewServer(opts)
 	if err != nil {
