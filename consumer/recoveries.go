@@ -72,8 +72,10 @@ func (c *Consumer) takeRecovered(ctx context.Context, due map[string]time.Time, 
 		switch {
 		case err != nil:
 			return giveUp(err)
-		case turn.Over && turn.Age < time.Since(since): // another worker saw it too, and has done it
+		case turn.Over && turn.Age < time.Since(since) && turn.Pause <= c.holding(): // another worker saw it too, and has done it
 			c.upstreams.settle(name, since)
+		case turn.Over && turn.Age < time.Since(since) && turn.Holder != c.cfg.Worker: // and its canary has died, or is slow
+			c.upstreams.failed(name)
 		default:
 			c.upstreams.later(name, left)
 		}

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
+	"github.com/guyline/guyline/internal/invariant"
 	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
 )
@@ -52,6 +55,65 @@ func TestUpstreamAnswersAgain(t *testing.T) {
 	c.note(d, Outcome{Kind: Succeeded})
 	if due := c.upstreams.due(); len(due) != 0 {
 		t.Errorf("settled, and nothing has failed since: %v are due", due)
+	}
+}
+
+// What a worker has seen of an upstream meets a turn that was given back since: what is remembered then decides whether the letters are
+// ever replayed because the upstream answers.
+func TestTurnGivenBackSince(t *testing.T) {
+	t.Parallel()
+	const name = "https://portal.example"
+	for _, tt := range []struct {
+		what   string
+		holder string
+		died   bool // the canary
+		due    bool // to be replayed, once the pause is over
+		again  bool // and after one more success
+	}{
+		{"another worker has replayed them", "worker-2", false, false, false},
+		{"this worker has, on schedule", "", false, false, false},
+		{"another worker's canary has died", "worker-2", true, false, true},
+		{"it answered while this worker gave back the turn, its canary dead", "", true, true, true},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, quick(), script{"TWR-1": {poison}})
+			w.publish("TWR-1")
+			w.start()
+			w.await("TWR-1", Buried)
+			w.cfg.ReplayEvery, w.cfg.ReplayRate = time.Hour, 5
+			c := w.open()
+			c.upstreams.answered(name)
+			turn, _, won, err := c.takeUpstream(t.Context(), name, true)
+			if !won || err != nil {
+				t.Fatal(won, err)
+			}
+			turn.Over, turn.Pause = true, c.holding()
+			if tt.holder != "" {
+				turn.Holder = tt.holder
+			}
+			if tt.died {
+				turn.Pause *= 2
+			}
+			if _, err := c.turns.Renew(t.Context(), turn); err != nil {
+				t.Fatal(err)
+			}
+			if taken, _, err := c.takeRecovered(t.Context(), c.upstreams.due(), semaphore.NewWeighted(1)); len(taken) > 0 || err != nil {
+				t.Fatalf("took %v, %v, want nothing during the pause", taken, err)
+			}
+			due := func() bool {
+				c.upstreams.later(name, -time.Second)
+				return len(c.upstreams.due()) > 0
+			}
+			if got := due(); got != tt.due {
+				t.Errorf("after the pause, to be replayed %v, want %v", got, tt.due)
+			}
+			c.upstreams.answered(name)
+			if got := due(); got != tt.again {
+				t.Errorf("after one more success, to be replayed %v, want %v", got, tt.again)
+			}
+			w.check(invariant.Tally{Dead: 1})
+		})
 	}
 }
 
