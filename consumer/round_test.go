@@ -11,6 +11,7 @@ import (
 
 	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/internal/invariant"
+	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
 )
@@ -186,6 +187,33 @@ func TestRoundWaitsForIntake(t *testing.T) {
 	s.c.gate.open()
 	w.rounds(s, 2)
 	w.check(invariant.Tally{Dead: 1})
+}
+
+// While the consumer is paused nobody is given anything, however long ago its retry was due: no time counts.
+func TestRoundWaitsForPausedConsumer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quick(), script{"A": {fail, succeed}})
+	w.cfg.Backoff = report.Backoff{Base: time.Second, Max: time.Second}
+	w.publish("A")
+	w.start()
+	w.await("A", Retried)
+	if _, err := w.js.PauseConsumer(t.Context(), stream.Reports, stream.Consumer, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Eventually(t, "a pull to wait", func() bool { return w.pulling() > 0 })
+	s := w.watchOf(stream.Reports)
+	w.rounds(s, 1)
+	for i := range s.marks { // an hour passes
+		s.marks[i].at = s.marks[i].at.Add(-time.Hour)
+	}
+	w.rounds(s, 3)
+	if got := w.countLetters(); got != 0 {
+		t.Errorf("%d letters, want none: the server will deliver the report", got)
+	}
+	if _, err := w.js.ResumeConsumer(t.Context(), stream.Reports, stream.Consumer); err != nil {
+		t.Fatal(err)
+	}
+	w.check(invariant.Tally{Done: 1})
 }
 
 func TestSettledBelow(t *testing.T) {

@@ -100,9 +100,9 @@ func (w *watch) advised(m *nats.Msg) {
 // round buries what was a candidate in an earlier round, long enough ago, and is one still.
 func (w *watch) round(ctx context.Context) error {
 	state, err := w.c.queues.State(ctx, w.queue)
-	if err != nil || w.c.gate.isShut() || state.Pulling == 0 {
+	if err != nil || w.c.gate.isShut() || state.Pulling == 0 || state.Paused {
 		// The time that proves a message forgotten counts only while intake runs and a pull is waiting: with none, messages
-		// whose retry is due wait their turn, for however long all workers are busy.
+		// whose retry is due wait their turn, for however long all workers are busy. So they do while the consumer is paused.
 		w.marks = nil
 	}
 	if err != nil || w.c.gate.isShut() {

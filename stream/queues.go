@@ -57,6 +57,7 @@ type State struct {
 	Parked    uint64       // scheduled for later
 	Stranded  uint64       // stored, but the server will never deliver it again; the sweep will bury it
 	Pulling   int          // open pull requests of workers
+	Paused    bool         // the consumer is: nothing is delivered, to nobody
 	Oldest    time.Time    // when the oldest stored message was put; zero if none is
 	Delivered uint64       // the highest sequence that was ever delivered
 	Created   [2]time.Time // of stream and consumer: a change means that sequences have started anew
@@ -93,7 +94,7 @@ func (q *Queues) state(ctx context.Context, name string) (State, error) {
 	}
 	info := c.CachedInfo()
 	st := State{
-		Stored: s.CachedInfo().State.Msgs, Waiting: info.NumPending, InWork: uint64(info.NumAckPending), Pulling: info.NumWaiting,
+		Stored: s.CachedInfo().State.Msgs, Waiting: info.NumPending, InWork: uint64(info.NumAckPending), Pulling: info.NumWaiting, Paused: info.Paused,
 		Delivered: info.Delivered.Stream, Created: [2]time.Time{s.CachedInfo().Created, info.Created},
 	}
 	if st.Stored > 0 {
