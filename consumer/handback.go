@@ -22,21 +22,21 @@ func (c *Consumer) handBack(d *delivery, spent int, v *stream.Verdict) Outcome {
 		defer cancel()
 		carried.Suspect = c.staysSuspect(ctx, d)
 	}
-	if !c.putBack(d, carried, time.Time{}) {
-		return c.leave(d)
+	if other, done := c.putBack(d, carried, time.Time{}); !done {
+		return other
 	}
 	d.tell(slog.LevelInfo, "report_handed_back", slog.Int("attempt", spent))
 	return Outcome{Kind: HandedBack, Key: d.Key, SiteID: d.Event.SiteID, Attempts: spent}
 }
 
-// putBack puts a copy in the place of the message in hand, parked until a time unless that is zero, and acks the message. It reports
-// whether that was done; otherwise the message will be delivered again.
+// putBack puts a copy in the place of the message in hand, parked until a time unless that is zero, and acks the message. If that
+// was not done, other is what became of it instead.
 //
 // The copy is put create-only, or in place of the message itself if that came from there. If the put is refused
 // because an earlier try has arrived, the copy names this message, and that is as good.
-func (c *Consumer) putBack(d *delivery, carried stream.Carried, until time.Time) bool {
+func (c *Consumer) putBack(d *delivery, carried stream.Carried, until time.Time) (other Outcome, done bool) {
 	if d.lost() {
-		return false
+		return c.leave(d), false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
@@ -44,7 +44,7 @@ func (c *Consumer) putBack(d *delivery, carried stream.Carried, until time.Time)
 		// The fence of the copy does not tell whether somebody else has settled the message itself: a server that was
 		// restarted has forgotten the heartbeats, and delivers it to another while this worker still takes it for its own.
 		if _, err := c.queues.Stored(ctx, d.Ref); errors.Is(err, jsapi.ErrNotFound) {
-			return false
+			return c.leave(d), false
 		}
 	}
 	var own uint64
@@ -68,17 +68,23 @@ func (c *Consumer) putBack(d *delivery, carried stream.Carried, until time.Time)
 		switch {
 		case readErr == nil && found.Ref != d.Ref && found.Identity == d.Identity && found.PublishedAt.Equal(d.PublishedAt):
 			err = nil
+		case readErr == nil && found.Carried.Verdict == nil && carried.Verdict == nil && c.stopping.Err() == nil:
+			// Nobody works this message before the upstream answers, or the other suspect has ended: its deliveries would be used up
+			// meanwhile, and it would be buried unworked. The copy waits in its stead.
+			d.ack()
+			d.tell(slog.LevelInfo, "skip_duplicate", slog.String("why", "another copy of the report waits"))
+			return Outcome{Kind: Duplicate, Key: d.Key, SiteID: d.Event.SiteID}, false
 		case readErr == nil || errors.Is(readErr, jsapi.ErrNotFound):
 			// Another copy of the report is queued, for instance a replay. Both will be worked; one commit wins.
 			d.retryIn(c.cfg.Backoff.Base)
-			return false
+			return c.leave(d), false
 		}
 	}
 	if err != nil {
 		d.log().Warn("not put back; it is delivered again after AckWait", "err", err)
-		return false
+		return c.leave(d), false
 	}
 	c.did("7d copied")
 	d.confirm(ctx)
-	return true
+	return Outcome{}, true
 }

@@ -76,8 +76,8 @@ func (c *Consumer) park(d *delivery, spent int, why stream.Parking, suspect bool
 	carried.PublishedAt, carried.StandsFor, carried.Attempts, carried.Parking = d.PublishedAt, d.Identity, spent, &why
 	carried.Suspect = suspect
 	delay := parkDelay(now.Sub(why.Since), c.cfg.Backoff, rand.Float64)
-	if !c.putBack(d, carried, now.Add(delay)) {
-		return c.leave(d)
+	if other, done := c.putBack(d, carried, now.Add(delay)); !done {
+		return other
 	}
 	d.tell(slog.LevelInfo, "report_parked", slog.Int("attempt", spent), slog.String("upstream", why.Upstream),
 		slog.String("delay", delay.Round(time.Second).String()), slog.String("code", string(why.Code)), slog.String("reason", why.Reason))

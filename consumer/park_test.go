@@ -80,3 +80,22 @@ func TestParkedUntried(t *testing.T) {
 	}
 	w.check(invariant.Tally{Waiting: 2})
 }
+
+// A repeat of a parked report, which would have to be parked too, is a duplicate: it is not buried for deliveries that nobody has worked.
+func TestRepeatOfTheParked(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.ParkMax = time.Hour
+	w := newWorld(t, cfg, script{"A": {refuse}})
+	w.publish("A")
+	k := w.open()
+	k.cfg.Backoff = report.Backoff{Base: time.Hour, Max: time.Hour} // nobody probes
+	w.run(k)
+	w.await("A", Parked)
+	w.publishRaw("A", nil, append(payload("A"), '\n'))
+	w.await("A", Duplicate)
+	w.check(invariant.Tally{Waiting: 1})
+	if got := w.saw("A", LeftAlone) + w.saw("A", Buried); got > 0 {
+		t.Errorf("the outcomes are %+v", w.outcomes["A"])
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/guyline/guyline/internal/invariant"
 	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/report"
+	"github.com/guyline/guyline/stream"
 )
 
 // A report takes its worker down at every attempt. Those that are in work beside it are charged once: afterwards it is tried alone.
@@ -149,4 +150,25 @@ func TestSuspicionOfTheParked(t *testing.T) {
 		}
 	}
 	w.check(invariant.Tally{Waiting: 2})
+}
+
+// A suspect that has to wait for another, while a copy of its report is queued, is a duplicate: it is not buried for deliveries that nobody has worked.
+func TestRepeatIsASuspect(t *testing.T) {
+	t.Parallel()
+	repeated := make(chan struct{})
+	w := newWorld(t, quick(), script{"A": {func(ctx context.Context) (report.Result, error) {
+		<-repeated
+		return succeed(ctx)
+	}}})
+	w.publish("A")
+	died := w.start(dyingAt("4 admitted"))
+	natstest.Eventually(t, "the first worker to die", died.nc.IsClosed)
+	w.requeue("A", stream.Carried{PublishedAt: time.Now()})
+	w.start(func(k *worker) { k.slots.alone = true }) // another suspect is tried
+	w.await("A", Duplicate)
+	close(repeated)
+	w.check(invariant.Tally{Done: 1})
+	if got := w.saw("A", Succeeded); got != 1 || w.saw("A", Buried) > 0 {
+		t.Errorf("the outcomes are %+v", w.outcomes["A"])
+	}
 }
