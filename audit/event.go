@@ -45,6 +45,9 @@ type Event struct {
 	// Published is when the publisher handed the report over; of a death. With Stream and Sequence it names the message for
 	// good, as sequences start anew when a stream is made anew.
 	Published time.Time `json:"published,omitzero"`
+	// Replays is how often the report had been replayed; of a death in the requeue stream. A replay keeps the time of publication, and in a
+	// stream that was made anew it may get the place of an earlier one. Events that are older than the field have none.
+	Replays int `json:"replays,omitempty"`
 
 	Payload    string     `json:"payload_sha256,omitempty"`     // of the report's payload, see report.PayloadHash
 	NewKey     report.Key `json:"new_key,omitempty"`            // of a repair: the corrected report
@@ -79,6 +82,9 @@ func (e Event) ID() string {
 		id := fmt.Sprintf("death:%s:%s:%d", e.Key, e.Stream, e.Sequence)
 		if !e.Published.IsZero() {
 			id += ":" + report.FormatTime(e.Published)
+		}
+		if e.Replays > 0 {
+			id += fmt.Sprintf(":replay-%d", e.Replays)
 		}
 		if e.Corrects {
 			id += ":corrected"

@@ -35,6 +35,10 @@ func TestID(t *testing.T) {
 	if got, want := e.ID(), "death:"+key+":REPORTS:7:2026-11-29T02:00:00.123Z:corrected"; got != want {
 		t.Errorf("a correction: got %s, want %s", got, want)
 	}
+	e.Replays = 2
+	if got, want := e.ID(), "death:"+key+":REPORTS:7:2026-11-29T02:00:00.123Z:replay-2:corrected"; got != want {
+		t.Errorf("of a replay: got %s, want %s", got, want)
+	}
 }
 
 func TestEventJSON(t *testing.T) {

@@ -238,7 +238,8 @@ func (q *Queue) recordDeath(ctx context.Context, l Letter) (before bool, err err
 	e := Death(l)
 	last, err := q.trail.LastChange(ctx, l.Site, l.Key)
 	// Sequences start anew when a stream is made anew; the time of publication does not come back.
-	same := last.Kind == audit.Death && last.Stream == e.Stream && last.Sequence == e.Sequence && last.Published.Equal(e.Published)
+	same := last.Kind == audit.Death && last.Stream == e.Stream && last.Sequence == e.Sequence && last.Published.Equal(e.Published) &&
+		(last.Replays == e.Replays || last.Replays == 0)
 	switch {
 	case errors.Is(err, audit.ErrNotFound):
 	case err != nil:
@@ -263,11 +264,15 @@ func (q *Queue) recordDeath(ctx context.Context, l Letter) (before bool, err err
 
 // Death is the audit event of a letter.
 func Death(l Letter) audit.Event {
-	return audit.Event{
+	e := audit.Event{
 		Time: l.FailedAt, Kind: audit.Death, Key: l.Key, SiteID: l.SiteID(), Worker: l.Worker, Attempt: l.Attempts,
 		Class: l.Class, Code: l.Code, Reason: l.Reason, Hash: l.Hash, Stream: l.Source.Stream, Sequence: l.Source.Sequence,
 		Published: l.PublishedAt, Payload: report.PayloadHash(l.Body),
 	}
+	if e.Stream == stream.Requeued {
+		e.Replays = l.Replays
+	}
+	return e
 }
 
 func (q *Queue) record(ctx context.Context, kind audit.Kind, l Letter, by By) error {

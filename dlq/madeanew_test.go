@@ -1,7 +1,9 @@
 package dlq
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/stream"
@@ -59,6 +61,66 @@ func TestReplayInAQueueMadeAnew(t *testing.T) {
 	y.bury(t, y.queued(t)[0], "still no pages")
 	if l, err := y.Current(t.Context(), l.Site, l.Key); err != nil || l.Replays != 2 || l.Reason != "still no pages" {
 		t.Errorf("the letter: %+v, %v", l, err)
+	}
+	y.sound(t, l, audit.Death, audit.Replay, audit.Death, audit.Replay, audit.Death)
+}
+
+// A settled report that was reopened lies in the requeue stream from the start, and its replay may get its place, too.
+func TestReprocessedInAQueueMadeAnew(t *testing.T) {
+	t.Parallel()
+	y, _ := newYard(t)
+	m := y.publish(t, "a.pdf")
+	if err := y.queues.Delete(t.Context(), m.Ref); err != nil {
+		t.Fatal(err)
+	}
+	if err := y.queues.Requeue(t.Context(), m.Site, m.Key, nil, m.Body, stream.Carried{PublishedAt: time.Now(), Reopened: 1}, 0); err != nil {
+		t.Fatal(err)
+	}
+	l := y.bury(t, y.queued(t)[0], "no pages")
+	if err := errors.Join(y.js.DeleteStream(t.Context(), stream.Requeued), stream.Setup(t.Context(), y.js, queueConfig)); err != nil {
+		t.Fatal(err)
+	}
+	y.replay(t, l, Replayed)
+	if again := y.bury(t, y.queued(t)[0], "still no pages"); again.Source != l.Source {
+		t.Fatalf("it died at %v, not at %v again", again.Source, l.Source)
+	}
+	y.sound(t, l, audit.Death, audit.Replay, audit.Death)
+}
+
+// Deaths of replays that were recorded before events had the number are those of their letters all the same, also beside new ones.
+func TestDeathsOfOlderVersions(t *testing.T) {
+	t.Parallel()
+	y, _ := newYard(t)
+	y.replay(t, y.die(t, "a.pdf"), Replayed)
+	m := y.queued(t)[0]
+	l := y.put(t, letterOf(m, "no pages"))
+	old := Death(l)
+	old.Replays = 0
+	if err := errors.Join(y.trail.Append(t.Context(), old), y.queues.Delete(t.Context(), m.Ref), y.RecordDeath(t.Context(), l)); err != nil {
+		t.Fatal(err)
+	}
+	y.sound(t, l, audit.Death, audit.Replay, audit.Death)
+	if err := errors.Join(y.js.DeleteStream(t.Context(), stream.Requeued), stream.Setup(t.Context(), y.js, queueConfig)); err != nil {
+		t.Fatal(err)
+	}
+	y.replay(t, l, Replayed)
+	if again := y.bury(t, y.queued(t)[0], "still no pages"); again.Source != l.Source {
+		t.Fatalf("it died at %v, not at %v again", again.Source, l.Source)
+	}
+	y.sound(t, l, audit.Death, audit.Replay, audit.Death, audit.Replay, audit.Death)
+}
+
+// sound expects the kinds of a report's events, in order, and no finding about its letter or in the trail.
+func (y yard) sound(t *testing.T, l Letter, want ...audit.Kind) {
+	t.Helper()
+	var deaths Deaths
+	for _, e := range y.trailOf(t, l, want...) {
+		if problem := deaths.Add(e); problem != "" {
+			t.Errorf("event %s: %s", e.ID(), problem)
+		}
+	}
+	if problem := y.verify(t)[l.Key]; problem != "" {
+		t.Errorf("verify: %s", problem)
 	}
 }
 

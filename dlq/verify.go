@@ -75,6 +75,7 @@ func placeOf(e audit.Event) place {
 // dead is one message's death. Events that are older than the field have no time, and are about whatever lay there.
 type dead struct {
 	published time.Time
+	replays   int // of the requeue stream; 0 in events that are older than the field
 	recorded
 }
 
@@ -95,11 +96,14 @@ func (d *Deaths) Add(e audit.Event) (problem string) {
 	if len(e.Key) == 64 && report.IsKeyPrefix(string(e.Key)) { // else it is a stranger's, and would be a wildcard somewhere
 		d.open[e.Key] = struct{}{}
 	}
+	if e.Stream != stream.Requeued { // elsewhere the time tells enough
+		e.Replays = 0
+	}
 	now := recordOf(e)
 	before := d.find(e)
 	switch {
 	case before == nil:
-		d.all[placeOf(e)] = append(d.all[placeOf(e)], dead{e.Published, now})
+		d.all[placeOf(e)] = append(d.all[placeOf(e)], dead{e.Published, e.Replays, now})
 	case before.recorded == now:
 	case before.class == report.ClassAbandoned && e.Corrects:
 		before.recorded = now
@@ -113,7 +117,7 @@ func (d *Deaths) Add(e audit.Event) (problem string) {
 func (d *Deaths) find(e audit.Event) *dead {
 	all := d.all[placeOf(e)]
 	for i := range all {
-		if all[i].published.Equal(e.Published) {
+		if all[i].published.Equal(e.Published) && all[i].replays == e.Replays {
 			return &all[i]
 		}
 	}
@@ -126,10 +130,15 @@ func (d *Deaths) find(e audit.Event) *dead {
 }
 
 func (d *Deaths) of(e audit.Event) recorded {
-	if found := d.find(e); found != nil {
-		return found.recorded
+	found := d.find(e)
+	if found == nil {
+		e.Replays = 0
+		found = d.find(e)
 	}
-	return recorded{}
+	if found == nil {
+		return recorded{}
+	}
+	return found.recorded
 }
 
 // recorded is what the trail says of a death, as far as its letter says the same.
