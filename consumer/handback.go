@@ -22,7 +22,11 @@ func (c *Consumer) handBack(d *delivery, spent int, v *stream.Verdict) Outcome {
 		defer cancel()
 		carried.Suspect = c.staysSuspect(ctx, d)
 	}
-	if other, done := c.putBack(d, carried, time.Time{}); !done {
+	switch other, err := c.putBack(d, carried, time.Time{}); {
+	case err != nil:
+		d.log().Warn("not handed back; it is delivered again after AckWait", "err", err)
+		return c.leave(d)
+	case other.Kind != "":
 		return other
 	}
 	d.tell(slog.LevelInfo, "report_handed_back", slog.Int("attempt", spent))
@@ -30,13 +34,13 @@ func (c *Consumer) handBack(d *delivery, spent int, v *stream.Verdict) Outcome {
 }
 
 // putBack puts a copy in the place of the message in hand, parked until a time unless that is zero, and acks the message. If that
-// was not done, other is what became of it instead.
+// was not to be, other says what became of the message instead; an error says that the server has not done it.
 //
 // The copy is put create-only, or in place of the message itself if that came from there. If the put is refused
 // because an earlier try has arrived, the copy names this message, and that is as good.
-func (c *Consumer) putBack(d *delivery, carried stream.Carried, until time.Time) (other Outcome, done bool) {
+func (c *Consumer) putBack(d *delivery, carried stream.Carried, until time.Time) (other Outcome, err error) {
 	if d.lost() {
-		return c.leave(d), false
+		return c.leave(d), nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
@@ -44,7 +48,7 @@ func (c *Consumer) putBack(d *delivery, carried stream.Carried, until time.Time)
 		// The fence of the copy does not tell whether somebody else has settled the message itself: a server that was
 		// restarted has forgotten the heartbeats, and delivers it to another while this worker still takes it for its own.
 		if _, err := c.queues.Stored(ctx, d.Ref); errors.Is(err, jsapi.ErrNotFound) {
-			return c.leave(d), false
+			return c.leave(d), nil
 		}
 	}
 	var own uint64
@@ -57,7 +61,7 @@ func (c *Consumer) putBack(d *delivery, carried stream.Carried, until time.Time)
 		}
 		return c.queues.Park(ctx, d.Site, d.Key, d.Header, d.Body, carried, own, until)
 	}
-	err := put(ctx)
+	err = put(ctx)
 	if errors.Is(err, context.DeadlineExceeded) { // it may have arrived
 		ctx, cancel = context.WithTimeout(context.Background(), requestTimeout)
 		defer cancel()
@@ -73,18 +77,17 @@ func (c *Consumer) putBack(d *delivery, carried stream.Carried, until time.Time)
 			// meanwhile, and it would be buried unworked. The copy waits in its stead.
 			d.ack()
 			d.tell(slog.LevelInfo, "skip_duplicate", slog.String("why", "another copy of the report waits"))
-			return Outcome{Kind: Duplicate, Key: d.Key, SiteID: d.Event.SiteID}, false
+			return Outcome{Kind: Duplicate, Key: d.Key, SiteID: d.Event.SiteID}, nil
 		case readErr == nil || errors.Is(readErr, jsapi.ErrNotFound):
 			// Another copy of the report is queued, for instance a replay. Both will be worked; one commit wins.
 			d.retryIn(c.cfg.Backoff.Base)
-			return c.leave(d), false
+			return c.leave(d), nil
 		}
 	}
 	if err != nil {
-		d.log().Warn("not put back; it is delivered again after AckWait", "err", err)
-		return c.leave(d), false
+		return Outcome{}, err
 	}
 	c.did("7d copied")
 	d.confirm(ctx)
-	return Outcome{}, true
+	return Outcome{}, nil
 }

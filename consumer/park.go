@@ -53,20 +53,24 @@ func (c *Consumer) aside(d *delivery, n int, err error) bool {
 	return c.mayPark(d) && (down || n == c.cfg.Queues.MaxAttempts && !parked)
 }
 
-// parkFailed is row 7e after an attempt: it records the failure, and parks the report without spending the attempt.
-func (c *Consumer) parkFailed(d *delivery, n int, j judgement) Outcome {
+// parkFailed is row 7e after an attempt: it parks the report without spending the attempt, and records the failure. ok is as park's.
+func (c *Consumer) parkFailed(d *delivery, n int, j judgement) (o Outcome, ok bool) {
 	e := attemptFailed(d, n, j, c.cfg.Worker)
 	e.Kind, e.Delay = audit.Parked, ""
+	d.Carried.FirstFailedAt = earlier(e.Time, d.Carried.FirstFailedAt)
+	if o, ok = c.park(d, n-1, stream.Parking{Upstream: d.source(), Code: j.code, Reason: j.reason}, false); !ok {
+		return o, false
+	}
 	if err := c.trail.AppendAsync(e); err != nil {
 		d.log().Warn("failed attempt not recorded", "err", err)
 	}
-	d.Carried.FirstFailedAt = earlier(e.Time, d.Carried.FirstFailedAt)
-	return c.park(d, n-1, stream.Parking{Upstream: d.source(), Code: j.code, Reason: j.reason}, false)
+	return o, true
 }
 
 // park is row 7e: it puts the report aside for a while. It holds no worker and no delivery meanwhile. spent is how many
-// attempts it has behind it; a suspect stays one unless it was tried.
-func (c *Consumer) park(d *delivery, spent int, why stream.Parking, suspect bool) Outcome {
+// attempts it has behind it; a suspect stays one unless it was tried. It is not ok if the server has not done it: then the report takes its way
+// as if nothing were ever parked.
+func (c *Consumer) park(d *delivery, spent int, why stream.Parking, suspect bool) (o Outcome, ok bool) {
 	now := time.Now().UTC()
 	why.Since = now
 	carried := d.Carried
@@ -76,10 +80,14 @@ func (c *Consumer) park(d *delivery, spent int, why stream.Parking, suspect bool
 	carried.PublishedAt, carried.StandsFor, carried.Attempts, carried.Parking = d.PublishedAt, d.Identity, spent, &why
 	carried.Suspect = suspect
 	delay := parkDelay(now.Sub(why.Since), c.cfg.Backoff, rand.Float64)
-	if other, done := c.putBack(d, carried, now.Add(delay)); !done {
-		return other
+	switch other, err := c.putBack(d, carried, now.Add(delay)); {
+	case err != nil:
+		d.log().Warn("not parked", "err", err)
+		return Outcome{}, false
+	case other.Kind != "":
+		return other, true
 	}
 	d.tell(slog.LevelInfo, "report_parked", slog.Int("attempt", spent), slog.String("upstream", why.Upstream),
 		slog.String("delay", delay.Round(time.Second).String()), slog.String("code", string(why.Code)), slog.String("reason", why.Reason))
-	return Outcome{Kind: Parked, Key: d.Key, SiteID: d.Event.SiteID, Attempts: spent, Code: why.Code, Reason: why.Reason}
+	return Outcome{Kind: Parked, Key: d.Key, SiteID: d.Event.SiteID, Attempts: spent, Code: why.Code, Reason: why.Reason}, true
 }

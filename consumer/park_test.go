@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/guyline/guyline/audit"
+	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/internal/invariant"
 	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/report"
@@ -97,5 +99,35 @@ func TestRepeatOfTheParked(t *testing.T) {
 	w.check(invariant.Tally{Waiting: 1})
 	if got := w.saw("A", LeftAlone) + w.saw("A", Buried); got > 0 {
 		t.Errorf("the outcomes are %+v", w.outcomes["A"])
+	}
+}
+
+// While the requeue stream takes nothing, reports are tried as if nothing were ever parked, and what the trail and the letters say of it is so.
+func TestParkingRefused(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.ParkMax, cfg.Workers = time.Hour, 1
+	cfg.Queues.AckWait = time.Hour // nothing is left to it
+	w := newWorld(t, cfg, script{"A": times(4, refuse), "B": times(4, refuse)})
+	s, err := w.js.Stream(t.Context(), stream.Requeued)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := s.CachedInfo().Config
+	full.MaxMsgSize = 1
+	if _, err := w.js.UpdateStream(t.Context(), full); err != nil {
+		t.Fatal(err)
+	}
+	w.publish("A", "B")
+	w.start()
+	w.check(invariant.Tally{Dead: 2})
+	for _, site := range []string{"A", "B"} {
+		w.checkLetter(site, dlq.Letter{
+			Class: report.ClassExhausted, Code: report.CodeUnauthorized, Reason: "exhausted 4 attempts: login failed", Attempts: 4,
+		})
+		key := report.NewKey(site, uri(site))
+		if failed, parked := len(w.events(key, audit.AttemptFailed)), len(w.events(key, audit.Parked)); failed != 3 || parked != 0 {
+			t.Errorf("%s: the trail has %d failed attempts and %d parkings, want 3 and none", site, failed, parked)
+		}
 	}
 }

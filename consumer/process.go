@@ -73,20 +73,27 @@ func (c *Consumer) work(d *delivery, n int, revision uint64) Outcome {
 		return c.handBack(d, n-1, nil)
 	}
 	if why, closed := c.closed(d); closed { // 4c
-		leave()
-		return c.park(d, n-1, why, d.Carried.Suspect)
+		if o, ok := c.park(d, n-1, why, d.Carried.Suspect); ok {
+			leave()
+			return o
+		}
 	}
 	result, err := c.attempt(d) // 5
 	leave()
 	c.did("5 attempted")
-	switch j := judge(err, n, c.cfg.Queues.MaxAttempts, c.aside(d, n, err), c.cfg.Backoff, rand.Float64); j.step { // 6
+	j := judge(err, n, c.cfg.Queues.MaxAttempts, c.aside(d, n, err), c.cfg.Backoff, rand.Float64) // 6
+	if j.step == park {                                                                           // 7e
+		if o, ok := c.parkFailed(d, n, j); ok {
+			return o
+		}
+		j = judge(err, n, c.cfg.Queues.MaxAttempts, false, c.cfg.Backoff, rand.Float64)
+	}
+	switch j.step {
 	case commit:
 		c.commit(d, n, result, revision) // 7a
 		return Outcome{}
 	case retry:
 		return c.retry(d, n, j) // 7b
-	case park:
-		return c.parkFailed(d, n, j) // 7e
 	case bury:
 		return c.bury(d, n, j.verdict(time.Now())) // 7c
 	default:

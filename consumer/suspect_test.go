@@ -133,12 +133,21 @@ func TestSuspicionOfTheParked(t *testing.T) {
 	cfg.ParkMax, cfg.Workers = time.Hour, 1
 	cfg.Backoff = report.Backoff{Base: time.Minute, Max: time.Minute} // nobody probes
 	w := newWorld(t, cfg, script{"A": {refuse}})
-	w.publish("A", "B")
-	for range 2 {
-		w.startDying(1, "4 admitted")
-	}
-	w.start()
+	w.publish("A")
+	w.startDying(1, "4 admitted")
+	k := w.start()
 	w.await("A", Parked)
+	k.gate.shut()
+	w.awaitPause(k)
+	w.publish("B")
+	c, err := w.js.Consumer(t.Context(), stream.Reports, stream.Consumer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if msg, err := c.Next(); err != nil || msg.Nak() != nil { // another worker ends without a verdict
+		t.Fatal(err)
+	}
+	k.gate.open()
 	w.await("B", Parked)
 	for site, want := range map[string]bool{"A": false, "B": true} {
 		m, err := w.queues().Copy(t.Context(), report.NewToken(site), report.NewKey(site, uri(site)))
