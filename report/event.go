@@ -132,7 +132,8 @@ func ValidateSite(site string) error {
 // Key is the event's idempotency key.
 func (e Event) Key() Key { return NewKey(e.SiteID, e.SourceURI) }
 
-// ParseDue reads a deadline: an RFC 3339 time, or a date, which means its last second in UTC.
+// ParseDue reads a deadline: an RFC 3339 time, or a date, which means its last second in UTC. A time that is outside of the years 0 to
+// 9999 in UTC is the nearest one inside, as no other can be written.
 func ParseDue(s string) (time.Time, error) {
 	if len(s) == len(time.DateOnly) {
 		if day, err := time.Parse(time.DateOnly, s); err == nil {
@@ -140,8 +141,17 @@ func ParseDue(s string) (time.Time, error) {
 		}
 	}
 	t, err := time.Parse(time.RFC3339, s)
+	if err == nil {
+		_, err = t.MarshalText() // it refuses a zone of 24 hours, which Parse takes
+	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf("due %.40q is neither an RFC 3339 time nor a date like 2026-12-01", s)
+	}
+	switch year := t.UTC().Year(); {
+	case year < 0:
+		return time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), nil
+	case year > 9999:
+		return time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), nil
 	}
 	return t, nil
 }

@@ -88,31 +88,27 @@ func Cut(s string, n int) string {
 	return strings.TrimRight(s[:n], " ")
 }
 
+// A URI's slashes may be escaped, as some write them in JSON.
+const begin = `[A-Za-z][A-Za-z0-9+.\-]*:(?:\\?/){2}`
+
 var (
-	uri     = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.\-]*://\S*`)
-	lastURI = regexp.MustCompile(uri.String() + `$`)
+	uri      = regexp.MustCompile(begin + `\S*`)
+	lastURI  = regexp.MustCompile(uri.String() + `$`)
+	userinfo = regexp.MustCompile(`(` + begin + `)[^\s/?#]*@`)
 )
 
-// RedactURI removes userinfo and query from every URI in s, as they carry passwords and signatures.
-// Everything from the '?' to the next space goes, except closing punctuation at the very end.
+// RedactURI removes userinfo and query from every URI in s, as they carry passwords and signatures, also where one follows another
+// without a space. Everything from the '?' to the next space goes, except closing punctuation at the very end.
 func RedactURI(s string) string {
-	if !strings.Contains(s, "://") {
+	if strings.Contains(s, "@") {
+		s = userinfo.ReplaceAllString(s, "$1")
+	}
+	if !strings.Contains(s, "?") {
 		return s
 	}
 	return uri.ReplaceAllStringFunc(s, func(u string) string {
-		scheme, rest, _ := strings.Cut(u, "://")
-		authority, path := rest, ""
-		if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-			authority, path = rest[:i], rest[i:]
-		}
-		if i := strings.LastIndexByte(authority, '@'); i >= 0 {
-			authority = authority[i+1:]
-		}
-		if i := strings.IndexByte(path, '?'); i >= 0 {
-			query := path[i:]
-			path = path[:i] + query[len(strings.TrimRight(query, `"':;,.)]}>`)):]
-		}
-		return scheme + "://" + authority + path
+		u, query, _ := strings.Cut(u, "?")
+		return u + query[len(strings.TrimRight(query, `"':;,.)]}>`)):]
 	})
 }
 

@@ -77,6 +77,7 @@ func TestDecode(t *testing.T) {
 		{"long site", `{"site_id":"` + strings.Repeat("é", 65) + `","source_uri":"b"}`, report.ErrInvalid},
 		{"long URI", `{"site_id":"a","source_uri":"` + strings.Repeat("u", 2049) + `"}`, report.ErrInvalid},
 		{"bad due", `{"site_id":"a","source_uri":"b","due":"tomorrow"}`, report.ErrInvalid},
+		{"due in no zone of RFC 3339", `{"site_id":"a","source_uri":"b","due":"2026-12-01T00:00:00+24:00"}`, report.ErrInvalid},
 		{"bad sha256", `{"site_id":"a","source_uri":"b","sha256":"abc"}`, report.ErrInvalid},
 		{"metadata not an object", `{"site_id":"a","source_uri":"b","metadata":[1]}`, report.ErrInvalid},
 		{"smallest", `{"site_id":"a","source_uri":"b"}`, nil},
@@ -98,6 +99,35 @@ func TestDecode(t *testing.T) {
 	got, err := report.Decode([]byte(`{"site_id": "TWR 1", "source_uri": "x", "due": "2026-12-01", "metadata": {"n": 1.50}}`))
 	if err != nil || got.SiteID != "TWR 1" || !got.Due.Equal(time.Date(2026, 12, 1, 23, 59, 59, 0, time.UTC)) || fmt.Sprint(got.Metadata["n"]) != "1.50" {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// Whatever deadline is taken can be written again: in UTC into a header, and in its zone and in UTC as JSON.
+func TestParseDue(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"2026-12-01":                "2026-12-01T23:59:59Z",
+		"9999-12-31":                "9999-12-31T23:59:59Z",
+		"2026-12-01T00:00:00+23:59": "2026-11-30T00:01:00Z",
+		"9999-12-31T23:59:59-00:01": "9999-12-31T23:59:59Z",
+		"9999-12-31T23:59:59-23:59": "9999-12-31T23:59:59Z",
+		"0000-01-01T00:00:00+00:01": "0000-01-01T00:00:00Z",
+		"2026-12-01T00:00:00+24:00": "",
+		"2026-12-01T24:00:00Z":      "",
+		"2026-02-30":                "",
+	} {
+		due, err := report.ParseDue(in)
+		if want == "" {
+			if err == nil {
+				t.Errorf("%s is %v, want an error", in, due)
+			}
+			continue
+		}
+		_, zoned := json.Marshal(due)
+		_, utc := json.Marshal(due.UTC())
+		if text := report.FormatTime(due); text != want || !report.ParseTime(text).Equal(due) || errors.Join(err, zoned, utc) != nil {
+			t.Errorf("%s is %s, want %s; %v", in, text, want, errors.Join(err, zoned, utc))
+		}
 	}
 }
 
@@ -198,6 +228,11 @@ func TestClean(t *testing.T) {
 		{`Get "https://u:p@h/x?sig=s": refused`, `Get "https://h/x": refused`},
 		{"sftp://u:p@portal/a@b.pdf, then", "sftp://portal/a@b.pdf, then"},
 		{"x https://h?q=1&u=a@b)", "x https://h)"},
+		{`{"at":"https://h/v1","next":"https://u:p@i/x"}`, `{"at":"https://h/v1","next":"https://i/x"}`},
+		{"https://h/https://u:p@i/x?sig=s, s3://u:p@j", "https://h/https://i/x, s3://j"},
+		{"https://u:a@p@h/x,ftp://u:p@i@k?sig=s", "https://h/x,ftp://k"},
+		{`{"url":"https:\/\/u:p@h\/x?sig=s"}`, `{"url":"https:\/\/h\/x"}`},
+		{`see "C:\a@b" and mailto:a@b of 12:30`, `see "C:\a@b" and mailto:a@b of 12:30`},
 		{"x https://u:" + strings.Repeat("p", 20<<10) + "@h/x", "x"}, // the end is not looked at
 		{strings.Repeat("é", 600), strings.Repeat("é", 512)},
 		{strings.Repeat("x", 1023) + " y", strings.Repeat("x", 1023)},
