@@ -258,8 +258,21 @@ func (q *Queue) recordDeath(ctx context.Context, l Letter) (before bool, err err
 		e.Corrects = true
 	case same:
 		return false, fmt.Errorf("dead-letter queue: letter %d of %s: %s: %w", l.Sequence, l.Key.Short(), anotherReason, ErrForged)
+	default: // about another message or letter of the report
+		if before, err := q.overtaken(ctx, l, e); before || err != nil {
+			return before, err
+		}
 	}
 	return false, q.trail.Append(ctx, e)
+}
+
+// overtaken reports whether the letter has left with its death on record, as whoever takes one away records that first: a worker that is late by
+// more than the trail's duplicate window must not let a report that was given up since look dead again.
+func (q *Queue) overtaken(ctx context.Context, l Letter, death audit.Event) (bool, error) {
+	if now, err := q.At(ctx, l.Sequence); !errors.Is(err, ErrNotFound) && (err != nil || now.Key == l.Key) {
+		return false, err
+	}
+	return q.trail.Died(ctx, l.Site, l.Key, death.Stream, death.Sequence, death.Published, 0)
 }
 
 // Death is the audit event of a letter.

@@ -212,15 +212,28 @@ func TestRecordDeath(t *testing.T) {
 
 	// The report dies again: an act on another letter says nothing.
 	m.Identity = stream.Ref{Stream: stream.Reports, Sequence: 99}
-	record(y.put(t, letterOf(m, "no pages")))
+	again := y.put(t, letterOf(m, "no pages"))
+	record(again)
 	y.trailOf(t, l, audit.Death, audit.AttemptFailed, audit.Death, audit.Discard, audit.Death)
+
+	// A worker that was away for so long may come with the death of the first letter, and later with that of the second.
+	record(verdict)
+	if got, err := y.Discard(t.Context(), again.Sequence, operator); got != Discarded || err != nil {
+		t.Fatal(got, err)
+	}
+	record(verdict)
+	record(again)
+	y.trailOf(t, l, audit.Death, audit.AttemptFailed, audit.Death, audit.Discard, audit.Death, audit.Discard)
+	if _, err := y.trail.Discarded(t.Context(), l.Site, l.Key); err != nil {
+		t.Error(err)
+	}
 	s, err := y.js.Stream(t.Context(), audit.Stream)
 	if err != nil {
 		t.Fatal(err)
 	}
 	info, err := s.Info(t.Context(), jetstream.WithSubjectFilter("reports.audit."+string(l.Site)+"."+string(l.Key)))
-	if err != nil || info.State.Subjects["reports.audit."+string(l.Site)+"."+string(l.Key)] != 5 {
-		t.Errorf("stored %v, %v; want 5 events", info.State.Subjects, err)
+	if err != nil || info.State.Subjects["reports.audit."+string(l.Site)+"."+string(l.Key)] != 6 {
+		t.Errorf("stored %v, %v; want 6 events", info.State.Subjects, err)
 	}
 }
 
