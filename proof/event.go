@@ -54,11 +54,12 @@ func (s *survey) check(m *jetstream.RawStreamMsg) {
 }
 
 func (s *survey) compare(e audit.Event, at time.Time) string {
-	death := tlog.RecordHash([]byte(string(e.Key) + e.Hash)) // 32 bytes instead of 128
-	payload, died := s.deaths[death]
+	death, exact := deathOf(e, ""), deathOf(e, e.Payload)
+	untold, died := s.deaths[death]
 	switch e.Kind {
 	case audit.Death:
-		s.deaths[death] = e.Payload
+		s.deaths[exact] = true
+		s.deaths[death] = untold || e.Payload == ""
 	case audit.Replay, audit.Discard, audit.Repair, audit.Quarantine:
 		if !died {
 			return "it is about a death that the trail has not recorded"
@@ -71,8 +72,14 @@ func (s *survey) compare(e audit.Event, at time.Time) string {
 		s.restarts = append(s.restarts, e)
 	}
 	// A letter is closed as recovered also when its burial was cut short, so its death may be missing, but not be another one.
-	if e.Kind != audit.Death && died && e.Payload != "" && payload != "" && e.Payload != payload {
+	if e.Kind != audit.Death && died && !untold && e.Payload != "" && !s.deaths[exact] {
 		return "it is about another payload than the one that died"
 	}
 	return ""
+}
+
+// deathOf names a death, or an act about one, in 32 bytes. A report may die of the same reason with several payloads, and an act on the letter
+// of one may be recorded after the death of the next.
+func deathOf(e audit.Event, payload string) tlog.Hash {
+	return tlog.RecordHash([]byte(string(e.Key) + "\n" + e.Hash + "\n" + payload))
 }

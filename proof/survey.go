@@ -31,16 +31,16 @@ type survey struct {
 	signed   map[int64]tlog.Hash // roots that the stream's checkpoints say
 	ripe     int64               // how many events were old enough
 	ripeRoot tlog.Hash
-	keep     bool                 // the leaves are wanted
-	first    int64                // index of the first of leaves
-	leaves   []tlog.Hash          // since the newest checkpoint that fits
-	deaths   map[tlog.Hash]string // payload by key and audit hash
+	keep     bool               // the leaves are wanted
+	first    int64              // index of the first of leaves
+	leaves   []tlog.Hash        // since the newest checkpoint that fits
+	deaths   map[tlog.Hash]bool // by [deathOf], each with its payload and without: then it says whether one has not told its payload
 	dead     dlq.Deaths
 	restarts []audit.Event
 }
 
 func newSurvey(l *Log) *survey {
-	s := &survey{log: l, roots: map[int64]tlog.Hash{}, signed: map[int64]tlog.Hash{}, deaths: map[tlog.Hash]string{}}
+	s := &survey{log: l, roots: map[int64]tlog.Hash{}, signed: map[int64]tlog.Hash{}, deaths: map[tlog.Hash]bool{}}
 	s.report.Findings = []Finding{}
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -244,6 +245,27 @@ func TestWrongEvents(t *testing.T) {
 			t.Errorf("finding %s, want %q", seen.Findings[i], want)
 		}
 	}
+}
+
+// A report was handed over again with another deadline, and dies of the same reason while somebody acts on its first letter.
+func TestActBesideTheNextDeath(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.die("a.pdf")
+	next := dlq.Death(first)
+	next.Sequence, next.Published, next.Payload = 99, next.Published.Add(time.Second), report.PayloadHash([]byte("with another deadline"))
+	act := func(kind audit.Kind, letter uint64, payload string) audit.Event {
+		return audit.Event{Kind: kind, Key: first.Key, SiteID: site, Actor: "ada", Hash: first.Hash, Letter: letter, Payload: payload}
+	}
+	w.must(w.trail.Append(t.Context(), next))
+	for i, kind := range []audit.Kind{audit.Replay, audit.Recovered, audit.Discard} {
+		w.must(w.trail.Append(t.Context(), act(kind, uint64(i), report.PayloadHash(first.Body))))
+		w.must(w.trail.Append(t.Context(), act(kind, uint64(i+10), next.Payload)))
+	}
+	w.delete(dlq.Stream, first.Sequence)
+	w.finds(w.verify(nil, nil))
+	w.must(w.trail.Append(t.Context(), act(audit.Discard, 20, report.PayloadHash(nil))))
+	w.finds(w.verify(nil, nil), "event 9 (")
 }
 
 // A second death of one message, with another reason and its own hash, and a letter that says the same.
