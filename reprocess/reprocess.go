@@ -16,6 +16,7 @@ import (
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/internal/jsapi"
 	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/report"
 	"github.com/guyline/guyline/stream"
@@ -63,7 +64,8 @@ type Reopened struct {
 //	            turn it into reopened, by compare-and-set on its revision
 //	it is reopened already: the earlier call was cut short; or the report has died or was given up since: [ErrNotSettled]
 //	put a copy, create-only, that carries the reopened entry's revision
-//	                                                      refused: a copy is queued, and will be worked on that revision
+//	                                                      refused: a copy is queued, and will be worked on that revision, unless a worker
+//	                                                      is just letting it go as a duplicate: then once more
 //
 // After a crash at any point it can be called again and goes on. Due time and metadata of the original event are not kept in the
 // ledger, so the copy has none; nor has it a SHA-256, which named the old file.
@@ -100,13 +102,58 @@ func (d *Desk) Reprocess(ctx context.Context, site report.Token, key report.Key,
 		return Reopened{}, err
 	}
 	d.did("reopened")
-	carried := stream.Carried{PublishedAt: time.Now().UTC(), Reopened: out.Revision}
-	err = d.queues.Requeue(ctx, report.NewToken(entry.SiteID), entry.Key(), nil, body, carried, 0)
-	if err != nil && !errors.Is(err, stream.ErrFenced) {
+	if err := d.requeue(ctx, report.Ref{Site: report.NewToken(entry.SiteID), Key: entry.Key()}, body, out.Revision); err != nil {
 		return Reopened{}, err
 	}
 	d.did("requeued")
 	return out, nil
+}
+
+// patience is how long a copy is watched that a worker may be acknowledging.
+const patience = 3 * time.Second
+
+// requeue puts the copy, or finds that another one is queued that will be worked on the reopened entry. A worker that read the ledger before
+// it was reopened takes that other one for a duplicate and lets it go; so if it was ever delivered, it is watched for a moment, and once it
+// has left without settling the report there is room.
+func (d *Desk) requeue(ctx context.Context, ref report.Ref, body []byte, revision uint64) error {
+	carried := stream.Carried{PublishedAt: time.Now().UTC(), Reopened: revision}
+	for end := time.Now().Add(patience); ; {
+		err := d.queues.Requeue(ctx, ref.Site, ref.Key, nil, body, carried, 0)
+		if !errors.Is(err, stream.ErrFenced) {
+			return err
+		}
+		d.did("fenced")
+		switch held, err := d.held(ctx, ref, revision); {
+		case err != nil:
+			return err
+		case !held || time.Now().After(end):
+			return nil
+		}
+		entry, err := d.ledger.LookupLeader(ctx, ref.Site, ref.Key)
+		if err != nil || entry.Revision != revision {
+			return err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// held reports whether a copy that another act has put is with a worker, or has left.
+func (d *Desk) held(ctx context.Context, ref report.Ref, revision uint64) (bool, error) {
+	m, err := d.queues.Copy(ctx, ref.Site, ref.Key)
+	switch {
+	case errors.Is(err, jsapi.ErrNotFound):
+		return true, nil
+	case err != nil:
+		return false, err
+	case m.Parked(), m.Carried.Reopened == revision:
+		return false, nil
+	}
+	state, err := d.queues.State(ctx, stream.Requeued)
+	return m.Ref.Sequence <= state.Delivered, err
 }
 
 func (d *Desk) reopen(ctx context.Context, entry keyvalue.Entry, body []byte, by By) (uint64, error) {

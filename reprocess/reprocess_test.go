@@ -13,6 +13,7 @@ import (
 	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/fate"
 	"github.com/guyline/guyline/internal/invariant"
+	"github.com/guyline/guyline/internal/jsapi"
 	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/report"
@@ -170,6 +171,57 @@ func TestReprocessBesideACopy(t *testing.T) {
 		t.Errorf("the copy: %+v, %v", m, err)
 	}
 	invariant.Check(t, o.js, e.Key())
+}
+
+// A worker has read the ledger before the report was reopened, and lets its copy go as a duplicate.
+func TestReprocessBesideADuplicate(t *testing.T) {
+	t.Parallel()
+	for name, settled := range map[string]bool{"it leaves nothing": false, "it had been worked, and settles the report": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := enter(t, natstest.Start(t))
+			e := o.settle(t, "a.pdf", 0)
+			err := o.queues.Requeue(t.Context(), report.NewToken("TWR 1"), e.Key(), nil, []byte(`{"site_id":"TWR 1","source_uri":"a.pdf"}`), stream.Carried{ReplayOf: 7}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			worker, err := o.js.Consumer(t.Context(), stream.Requeued, stream.Consumer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			taken, err := worker.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.step = func(step string) {
+				if step != "fenced" || taken == nil {
+					return
+				}
+				if settled {
+					reopened, err := o.ledger.LookupLeader(t.Context(), "*", e.Key())
+					if err != nil {
+						t.Error(err)
+					}
+					o.settle(t, "a.pdf", reopened.Revision)
+				}
+				if err := taken.DoubleAck(t.Context()); err != nil {
+					t.Error(err)
+				}
+				taken = nil
+			}
+			r, err := o.Reprocess(t.Context(), "*", e.Key(), ada)
+			if err != nil || taken != nil {
+				t.Fatal(err, taken)
+			}
+			switch m, err := o.queues.Copy(t.Context(), "*", e.Key()); {
+			case settled && !errors.Is(err, jsapi.ErrNotFound):
+				t.Errorf("it is settled; the copy: %+v, %v", m, err)
+			case !settled && (err != nil || m.Carried.Reopened != r.Revision):
+				t.Errorf("the copy: %+v, %v", m, err)
+			}
+			invariant.Check(t, o.js, e.Key())
+		})
+	}
 }
 
 func TestReprocessRefuses(t *testing.T) {
