@@ -81,6 +81,7 @@ func TestFileErrors(t *testing.T) {
 		syscall.EAGAIN:      "transient timeout",
 		syscall.EIO:         "transient connection",
 		syscall.ESTALE:      "transient connection",
+		syscall.EBUSY:       "transient still-uploading 30s",
 		syscall.EMFILE:      "transient out-of-resources 5s",
 		syscall.ENFILE:      "transient out-of-resources 5s",
 		syscall.ENOMEM:      "transient out-of-resources 5s",

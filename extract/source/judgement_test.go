@@ -28,7 +28,7 @@ var judgements = []struct {
 	errno  []syscall.Errno
 	faults []fault // each has a test of its own
 }{
-	{"transient still-uploading 30s", []int{202, 204, 205}, "", nil, nil, []fault{faultUploading}},
+	{"transient still-uploading 30s", []int{202, 204, 205}, "", nil, []syscall.Errno{syscall.EBUSY, syscall.ETXTBSY}, []fault{faultUploading}},
 	{"transient still-uploading", []int{409, 412, 416, 423, 425}, "", nil, nil, nil},
 	{"transient short-read", []int{206}, "IncompleteBody", nil, nil, []fault{faultShort}},
 	{"poison too-large", nil, "", nil, nil, []fault{faultTooLarge}},
@@ -53,7 +53,10 @@ var judgements = []struct {
 	{"transient throttled 5s", []int{429, 503}, "SlowDown SlowDownRead Throttling ThrottlingException RequestThrottled RequestLimitExceeded BandwidthLimitExceeded TooManyRequests ServiceUnavailable", nil, nil, nil},
 	{"transient server-error", []int{499, 500, 502, 504, 507, 520, 521, 522, 523, 524, 525, 526, 527, 530}, "InternalError OperationAborted TemporaryRedirect", []uint32{4, 17}, nil, nil},
 	{"transient timeout", []int{408}, "RequestTimeout", nil, []syscall.Errno{syscall.ETIMEDOUT, syscall.EAGAIN}, []fault{faultTimeout}},
-	{"transient connection", nil, "", []uint32{5, 6, 7, 9}, []syscall.Errno{syscall.EIO, syscall.ESTALE, syscall.ENOTCONN, syscall.EHOSTDOWN, syscall.EHOSTUNREACH}, []fault{faultConnection}},
+	{"transient connection", nil, "", []uint32{5, 6, 7, 9}, []syscall.Errno{
+		syscall.EIO, syscall.ESTALE, syscall.ENOTCONN, syscall.EHOSTDOWN, syscall.EHOSTUNREACH, // and what a mounted share says that is cut off
+		syscall.ECONNABORTED, syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.ENETDOWN, syscall.ENETRESET, syscall.ENETUNREACH,
+	}, []fault{faultConnection}},
 	{"transient out-of-resources 5s", nil, "", nil, []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC, syscall.ENOBUFS}, nil},
 }
 

@@ -61,7 +61,7 @@ func table() []row {
 	)
 	return []row{
 		// The file is there, but not as it should be.
-		{signals{faultUploading, status(202), status(204), status(205)},
+		{signals{faultUploading, status(202), status(204), status(205), syscall.EBUSY, syscall.ETXTBSY},
 			transient, report.CodeStillUploading, settle, "if the upload is over, deliver the file again under its final name"},
 		{signals{status(409), status(412), status(416), status(423), status(425)},
 			transient, report.CodeStillUploading, backoff, "the object is changing or locked"},
@@ -125,7 +125,8 @@ func table() []row {
 		{signals{faultTimeout, status(408), s3Code("RequestTimeout"), syscall.ETIMEDOUT, syscall.EAGAIN},
 			transient, report.CodeTimeout, backoff, "the source was too slow"},
 		{signals{faultConnection, sftpStatus(5), sftpStatus(6), sftpStatus(7), sftpStatus(9),
-			syscall.EIO, syscall.ESTALE, syscall.ENOTCONN, syscall.EHOSTDOWN, syscall.EHOSTUNREACH},
+			syscall.EIO, syscall.ESTALE, syscall.ENOTCONN, syscall.EHOSTDOWN, syscall.EHOSTUNREACH,
+			syscall.ECONNABORTED, syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.ENETDOWN, syscall.ENETRESET, syscall.ENETUNREACH},
 			transient, report.CodeConnection, backoff, "the source, or the way to it, failed"},
 		{signals{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC, syscall.ENOBUFS},
 			transient, report.CodeOutOfResources, slower, "give the worker more of it, or less work"},
