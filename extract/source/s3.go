@@ -18,7 +18,7 @@ import (
 type s3Store struct {
 	client      minio.Core
 	credentials *credentials.Credentials
-	transport   *http.Transport
+	transport   transport
 	host        string
 }
 
@@ -27,7 +27,7 @@ func sharedCredentials() *credentials.Credentials {
 	return credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}})
 }
 
-func newS3Store(cfg S3, creds *credentials.Credentials, transport *http.Transport) (*s3Store, error) {
+func newS3Store(cfg S3, creds *credentials.Credentials, transport transport) (*s3Store, error) {
 	if cfg.Endpoint == "" {
 		cfg.Endpoint = "https://s3.amazonaws.com"
 	}

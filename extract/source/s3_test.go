@@ -82,6 +82,8 @@ func TestS3Bodies(t *testing.T) {
 		case "/reports/accepted":
 			w.WriteHeader(http.StatusAccepted)
 			w.Write([]byte("<html></html>"))
+		case "/reports/switched":
+			switched(w, r)
 		case "/reports/moved":
 			http.Redirect(w, r, "http://169.254.169.254/", http.StatusTemporaryRedirect)
 		}
@@ -91,7 +93,7 @@ func TestS3Bodies(t *testing.T) {
 	s.useS3(t, server.URL, static())
 	for key, want := range map[string]string{
 		"short": "transient short-read", "large": "poison too-large", "slow": "transient throttled 9s",
-		"accepted": "transient still-uploading 30s", "moved": "poison bad-request",
+		"accepted": "transient still-uploading 30s", "moved": "poison bad-request", "switched": "poison bad-request",
 	} {
 		if got, err := fetched(t, s, "s3://reports/"+key, nil); got != want {
 			t.Errorf("%s: got %s (%v), want %s", key, got, err, want)

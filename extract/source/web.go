@@ -17,10 +17,22 @@ import (
 // startSize is how much of an answer is read for the reason of a failure, in bytes.
 const startSize = 16 << 10
 
+// transport sends a request. An answer that switches protocols loses its connection: no context would end a read of that.
+type transport struct{ *http.Transport }
+
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.Transport.RoundTrip(req)
+	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+		resp.Body.Close()
+		resp.Body = http.NoBody
+	}
+	return resp, err
+}
+
 // newTransport connects by dial. It takes no proxy from the environment: behind one, the guard would see the proxy's
 // address only.
-func newTransport(dial func(context.Context, string, string) (net.Conn, error), perHost int) *http.Transport {
-	return &http.Transport{
+func newTransport(dial func(context.Context, string, string) (net.Conn, error), perHost int) transport {
+	return transport{&http.Transport{
 		DialContext:            dial,
 		TLSHandshakeTimeout:    10 * time.Second,
 		ResponseHeaderTimeout:  idleLimit,
@@ -30,7 +42,7 @@ func newTransport(dial func(context.Context, string, string) (net.Conn, error), 
 		MaxResponseHeaderBytes: 64 << 10,
 		DisableCompression:     true, // the bytes are wanted as they are stored
 		ForceAttemptHTTP2:      true,
-	}
+	}}
 }
 
 func newWeb(g *guard, perHost int) *http.Client {

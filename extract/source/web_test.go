@@ -41,6 +41,7 @@ func website(t testing.TB) *httptest.Server {
 		},
 		"/garbage":   func(w http.ResponseWriter, _ *http.Request) { hijack(w, "SSH-2.0-x\r\n") },
 		"/closed":    func(w http.ResponseWriter, _ *http.Request) { hijack(w, "") },
+		"/switched":  switched,
 		"/manyheads": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("y", 1<<20)) },
 		"/silent":    func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 		"/stalled": func(w http.ResponseWriter, r *http.Request) {
@@ -88,6 +89,17 @@ func website(t testing.TB) *httptest.Server {
 	return server
 }
 
+// switched answers as if the client had asked for another protocol, and says nothing in that.
+func switched(w http.ResponseWriter, _ *http.Request) {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+	io.Copy(io.Discard, conn) // until the client has had enough
+}
+
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
@@ -116,6 +128,7 @@ func TestWeb(t *testing.T) {
 		{site.URL + "/cut", "transient short-read"},
 		{site.URL + "/garbage", "transient connection"},
 		{site.URL + "/closed", "transient connection"},
+		{site.URL + "/switched", "poison bad-request"},
 		{site.URL + "/manyheads", "transient connection"},
 		{site.URL + "/large", "poison too-large"},
 		{site.URL + "/larger", "poison too-large"},
@@ -169,7 +182,7 @@ func TestDowngrade(t *testing.T) {
 	secure := httptest.NewTLSServer(http.RedirectHandler(site.URL+"/a.pdf?sig="+secret, http.StatusFound))
 	t.Cleanup(secure.Close)
 	s := open(t, Config{})
-	s.web.Transport.(*http.Transport).TLSClientConfig = secure.Client().Transport.(*http.Transport).TLSClientConfig
+	s.web.Transport.(transport).TLSClientConfig = secure.Client().Transport.(*http.Transport).TLSClientConfig
 	if got, err := fetched(t, s, secure.URL, nil); got != "poison refused-address" {
 		t.Errorf("got %s (%v)", got, err)
 	}
