@@ -26,7 +26,7 @@ func TestDeaths(t *testing.T) {
 		code report.Code
 		want string
 	}{
-		{"killed", program(t, Config{}, script(t, "kill -KILL $$")), report.CodeKilledMemory, "signal 9 (killed) after "},
+		{"killed when it lacks memory", program(t, Config{}, script(t, "echo bash: fork: Cannot allocate memory >&2; kill -KILL $$")), report.CodeKilledMemory, "signal 9 (killed) after "},
 		{"crash", program(t, Config{}, script(t, "kill -SEGV $$")), report.CodeCrashed, "signal 11 (segmentation fault) after "},
 		{"memory in Python", program(t, Config{Memory: 512 << 20}, "python3", hog), report.CodeKilledMemory, "MemoryError; it may use 512 MiB"},
 		{"memory in C", program(t, Config{Memory: 512 << 20}, "dd if=/dev/zero of=/dev/null bs=900M count=1"), report.CodeKilledMemory, "memory exhausted"},
@@ -45,6 +45,16 @@ func TestDeaths(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() { p.ends(t) }) // after the subtests
+}
+
+// Whoever kills an extractor from outside says nothing about the file.
+func TestKilledFromOutside(t *testing.T) {
+	t.Parallel()
+	got, err := program(t, Config{}, script(t, "kill -KILL $$")).Inspect(t.Context(), event, unnamed(t, ""))
+	if got != nil {
+		t.Errorf("a result: %s", got)
+	}
+	wants(t, err, report.KindTransient, report.CodeKilledMemory, "killed from outside")
 }
 
 func TestOneDeathIsForgiven(t *testing.T) {

@@ -37,7 +37,8 @@
 // # Deaths
 //
 // An extractor that does not exit but is killed is run once more, as it may have been bad luck. A second death is
-// poison: killed-time if its time was over, killed-memory if the kernel killed it or its last words say that memory
-// was lacking, crashed for any other signal. What a program says of lacking memory when it exits by itself
-// ("MemoryError") counts as killed-memory too. A context that ends is no verdict: its error is returned plainly.
+// poison: killed-time if its time was over, killed-memory if its last words say that memory was lacking, crashed for any
+// other signal. What a program says of lacking memory when it exits by itself ("MemoryError") counts as killed-memory
+// too. SIGKILL from outside, by the kernel because the machine is short of memory, or by a person, proves nothing against
+// the file: that is transient, killed-memory. A context that ends is no verdict: its error is returned plainly.
 package command

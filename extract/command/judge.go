@@ -65,15 +65,17 @@ func (e *ending) judge() (report.Result, error) {
 	}
 }
 
-// death is the verdict on a process that somebody else killed, the kernel as a rule.
+// death is the verdict on a process that died of a signal which was not ours.
 func (e *ending) death(signal syscall.Signal) error {
 	used := e.state.UserTime() + e.state.SystemTime()
 	said := fmt.Errorf("the extractor ended by signal %d (%v) after %v of CPU time: %s", signal, signal, used.Round(time.Second/10), e.stderr.reason())
 	switch {
 	case used >= e.limits.CPU:
 		return report.Poison(report.CodeKilledTime, fmt.Errorf("%w; it may use %v; repair or replace the file", said, e.limits.CPU))
-	case signal == syscall.SIGKILL || e.stderr.lacksMemory():
+	case e.stderr.lacksMemory():
 		return report.Poison(report.CodeKilledMemory, fmt.Errorf("%w; most likely memory was lacking, of which it may use %d MiB", said, e.limits.Data>>20))
+	case signal == syscall.SIGKILL: // by the kernel as the machine is short of memory, or by a person. It proves nothing against the file.
+		return report.Transient(report.CodeKilledMemory, fmt.Errorf("%w; it was killed from outside, as the kernel does when memory is short; give the machine more", said))
 	}
 	return report.Poison(report.CodeCrashed, fmt.Errorf("%w; repair or replace the file", said))
 }
