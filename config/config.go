@@ -187,6 +187,7 @@ func (c *Config) validate() error {
 		{"LEDGER_TTL", c.ledgerTTL()},
 		{"REPLICAS", c.Replicas == 1 || c.Replicas > 1 && c.Replicas <= 5 && c.NATSURL != ""},
 		{"MAX_BYTES", c.MaxBytes >= 1 && c.MaxBytes < 1<<31},
+		{"ALLOW_HOSTS", c.AllowHosts == "" || len(words(c.AllowHosts)) > 0}, // a list of nothing is no wish for every host
 		{"HOST_CONCURRENCY", c.HostConcurrency >= 1 && c.HostConcurrency <= 1024},
 		{"LOG_LEVEL", level.UnmarshalText([]byte(c.LogLevel)) == nil},
 		{"LOG_FORMAT", c.LogFormat == "auto" || c.LogFormat == "text" || c.LogFormat == "json"},
@@ -205,15 +206,6 @@ func (c *Config) validate() error {
 		return wrong(prefix+"_NATS_URL", c.NATSURL)
 	}
 	return nil
-}
-
-func wrong(name, value string) error {
-	for _, v := range (Config{}).Vars() {
-		if v.Name == name {
-			return fmt.Errorf("%s is %q, allowed: %s", name, value, v.Allowed)
-		}
-	}
-	return fmt.Errorf("%s is %q, which cannot be read", name, value)
 }
 
 // Servers lists the addresses of GUYLINE_NATS_URL; none means the embedded store.

@@ -101,6 +101,7 @@ func TestWrongValues(t *testing.T) {
 		{"GUYLINE_LEDGER_TTL=30d", `GUYLINE_LEDGER_TTL is "30d"`},
 		{"GUYLINE_REPLICAS=3", `GUYLINE_REPLICAS is "3", allowed: 1 to 5; 1 with the embedded store`},
 		{"GUYLINE_MAX_BYTES=2GiB", `GUYLINE_MAX_BYTES is "2GiB"`},
+		{"GUYLINE_ALLOW_HOSTS= , ", `GUYLINE_ALLOW_HOSTS is " , ", allowed: host, host:port, *.suffix or *`},
 		{"GUYLINE_HOST_CONCURRENCY=0", `GUYLINE_HOST_CONCURRENCY is "0", allowed: 1 to 1024`},
 		{"GUYLINE_S3_PATH_STYLE=maybe", `GUYLINE_S3_PATH_STYLE is "maybe", allowed: true, false`},
 		{"GUYLINE_DATA_DIR=", `GUYLINE_DATA_DIR is "", allowed: a directory`},
@@ -201,7 +202,7 @@ func TestRedacted(t *testing.T) {
 		"nats://a,nats://u:1 2 secret@b":  "nats://a,nats://***,nats://***,nats://***@b",
 		"nats://secret/x@a":               "nats://***@a",
 	} {
-		c := Config{NATSURL: address, S3Endpoint: "https://u:secret@s3", AllowHosts: "a,https://u:secret@b,secret@c:1"}
+		c := Config{NATSURL: address, S3Endpoint: "https://u:secret@s3", AllowHosts: "a,https://u:secret@b,https://u:secret,1@c,secret@d:1"}
 		if got := c.Redacted(); got != want {
 			t.Errorf("%q is shown as %q, want %q", address, got, want)
 		}

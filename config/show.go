@@ -27,11 +27,7 @@ func (c Config) Vars() []Var {
 		case f.Name == "SFTPPassword" && value != "":
 			value = "***"
 		case f.Name == "S3Endpoint", f.Name == "AllowHosts": // a password in them is wrong, which the worker says; here it is not shown
-			list := words(value)
-			for i, word := range list {
-				list[i] = redact(word)
-			}
-			value = strings.Join(list, ",")
+			value = strings.Join(redactAll(words(value)), ",")
 		}
 		out = append(out, Var{prefix + "_" + f.Tag.Get("envconfig"), value, f.Tag.Get("default"), f.Tag.Get("allowed"), f.Tag.Get("desc")})
 	}
@@ -41,10 +37,20 @@ func (c Config) Vars() []Var {
 // Redacted is GUYLINE_NATS_URL fit to be shown: users, passwords and tokens are masked.
 func (c Config) Redacted() string { return strings.Join(c.redacted(), ",") }
 
-// redacted is [Config.Servers], masked. An address without a scheme that has an @ can be the rest of a password with a comma or a
-// space in it: of what stands before it nothing is shown, back to the beginning of an address.
+// redacted is [Config.Servers], masked.
 func (c Config) redacted() []string {
-	pieces := words(c.NATSURL)
+	shown := redactAll(words(c.NATSURL))
+	for i, address := range shown {
+		if !strings.Contains(address, "://") {
+			shown[i] = "nats://" + address
+		}
+	}
+	return shown
+}
+
+// redactAll masks the pieces of a list. An address without a scheme that has an @ can be the rest of a password with a comma or a
+// space in it: of what stands before it nothing is shown, back to the beginning of an address.
+func redactAll(pieces []string) []string {
 	shown := make([]string, len(pieces))
 	hide := false
 	for i := len(pieces) - 1; i >= 0; i-- {
@@ -57,9 +63,6 @@ func (c Config) redacted() []string {
 			shown[i] = "***"
 		default:
 			shown[i] = redact(pieces[i])
-		}
-		if !begins {
-			shown[i] = "nats://" + shown[i]
 		}
 		hide = !begins && (at || hide)
 	}

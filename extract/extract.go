@@ -11,6 +11,7 @@ import (
 
 	"github.com/guyline/guyline/extract/child"
 	"github.com/guyline/guyline/extract/command"
+	"github.com/guyline/guyline/extract/pdf"
 	"github.com/guyline/guyline/extract/source"
 	"github.com/guyline/guyline/report"
 )
@@ -46,8 +47,8 @@ type Extractor struct {
 }
 
 // Open checks the configuration and starts the first extraction process. With a cold cache that takes several seconds,
-// which it announces in the log. Stopping ctx later does not stop inspections. Call [Extractor.Close] after the
-// last Extract has returned.
+// which it announces in the log. A wrong field is a [report.ConfigError]. Stopping ctx later does not stop inspections. Call
+// [Extractor.Close] after the last Extract has returned.
 func Open(ctx context.Context, cfg Config, log *slog.Logger) (*Extractor, error) {
 	if cfg.Self == nil {
 		if len(os.Args) > 1 && os.Args[1] == hidden { // or each process would start another
@@ -64,6 +65,11 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (*Extractor, error)
 		var err error
 		if cfg.CacheDir, err = filepath.Abs(cfg.CacheDir); err != nil {
 			return nil, fmt.Errorf("extract: find the cache directory: %w", err)
+		}
+	}
+	if cfg.Command == "" {
+		if err := pdf.MakeCache(cfg.CacheDir); err != nil { // here, as the process can return words alone
+			return nil, fmt.Errorf("extract: %w", &report.ConfigError{Field: "CacheDir", Err: err})
 		}
 	}
 	sources, err := source.Open(cfg.Source, log)

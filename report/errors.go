@@ -73,6 +73,15 @@ const (
 	CodeUnclassified      Code = "unclassified"   // nobody said what kind of error it is
 )
 
+// ConfigError says which field of a room's configuration is wrong. Whoever has filled it in knows the setting behind it.
+type ConfigError struct {
+	Field string // like S3.Endpoint
+	Err   error  // without secrets
+}
+
+func (e *ConfigError) Error() string { return e.Field + ": " + e.Err.Error() }
+func (e *ConfigError) Unwrap() error { return e.Err }
+
 // Error is an error with a kind and a code. Make one with [Transient], [RetryAfter], [Poison] or
 // [Hold]; read one with [Classify].
 type Error struct {

@@ -48,7 +48,7 @@ func (a *app) inspect(cmd *cobra.Command, files []string) error {
 	}
 	cfg := a.cfg.Extract()
 	cfg.Source.FileRoot = filepath.VolumeName(paths[0]) + string(os.PathSeparator)
-	x, err := extract.Open(cmd.Context(), cfg, a.log)
+	x, err := a.openExtractor(cmd.Context(), cfg)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (a *app) run(ctx context.Context, list string, drain bool) error {
 		return err
 	}
 	defer s.Close()
-	x, err := extract.Open(ctx, a.cfg.Extract(), a.log) // before anything is published: a wrong configuration starts nothing
+	x, err := a.openExtractor(ctx, a.cfg.Extract()) // before anything is published: a wrong configuration starts nothing
 	if err != nil {
 		return err
 	}
@@ -82,6 +82,15 @@ func (a *app) run(ctx context.Context, list string, drain bool) error {
 		return nil
 	}
 	return a.printTally(t)
+}
+
+// openExtractor prepares what reads reports. An error names the variable that is wrong.
+func (a *app) openExtractor(ctx context.Context, cfg extract.Config) (*extract.Extractor, error) {
+	x, err := extract.Open(ctx, cfg, a.log)
+	if wrong := a.cfg.Wrong(err); wrong != nil {
+		return nil, usageError{wrong}
+	}
+	return x, err
 }
 
 // work runs a consumer until ctx ends or, with drain, until both queues are empty.

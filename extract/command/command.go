@@ -53,10 +53,10 @@ type Command struct {
 func New(cfg Config) (*Command, error) {
 	argv, err := split(cfg.Line)
 	if err != nil {
-		return nil, fmt.Errorf("command: %w", err)
+		return nil, &report.ConfigError{Field: "Command", Err: err}
 	}
 	if argv[0], err = exec.LookPath(argv[0]); err != nil {
-		return nil, fmt.Errorf("command: find the extractor: %w; install it or correct the command", err)
+		return nil, &report.ConfigError{Field: "Command", Err: fmt.Errorf("find the extractor: %w; install it or correct the command", err)}
 	}
 	if len(cfg.Exec) == 0 {
 		return nil, errors.New("command: no program given that applies the limits")

@@ -32,15 +32,32 @@ type Engine struct {
 	cache wazero.CompilationCache
 }
 
+// MakeCache makes the directory that keeps the engine compiled, if need be.
+func MakeCache(dir string) error {
+	cache, err := openCache(dir)
+	if err != nil {
+		return err
+	}
+	return cache.Close(context.Background())
+}
+
+func openCache(dir string) (wazero.CompilationCache, error) {
+	if dir == "" {
+		return wazero.NewCompilationCache(), nil
+	}
+	cache, err := wazero.NewCompilationCacheWithDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the cache of the PDF engine: %w; choose a directory that can be written", err)
+	}
+	return cache, nil
+}
+
 // Open prepares the engine. cacheDir keeps it compiled (22 MB): with a cold cache, or none (""), that takes about 5
 // seconds of CPU time, with a warm one 0.3. Stopping ctx later does not stop inspections. Close the engine when done.
 func Open(ctx context.Context, cacheDir string) (*Engine, error) {
-	cache := wazero.NewCompilationCache()
-	if cacheDir != "" {
-		var err error
-		if cache, err = wazero.NewCompilationCacheWithDir(cacheDir); err != nil {
-			return nil, fmt.Errorf("open the cache of the PDF engine: %w; choose a directory that can be written", err)
-		}
+	cache, err := openCache(cacheDir)
+	if err != nil {
+		return nil, err
 	}
 	pool, err := webassembly.Init(webassembly.Config{
 		Context:  experimental.WithCompilationWorkers(context.WithoutCancel(ctx), runtime.GOMAXPROCS(0)),

@@ -29,17 +29,14 @@ type entry struct{ host, port string } // host may begin with "*."; port may be 
 
 func newGuard(allow []string) (*guard, error) {
 	g := &guard{others: len(allow) == 0, open: net.Dialer{Timeout: 10 * time.Second}}
-	for _, written := range allow {
+	for i, written := range allow {
 		if written == "*" {
 			g.others = true
 			continue
 		}
 		e, ok := parseEntry(strings.ToLower(written))
 		if !ok {
-			if i := strings.LastIndexByte(written, '@'); i >= 0 {
-				written = "***" + written[i:]
-			}
-			return nil, fmt.Errorf("the allowed host is %q, but must be a host, host:port, *.suffix or *", written)
+			return nil, fmt.Errorf("number %d of %d is no host, host:port, *.suffix or *", i+1, len(allow)) // it may hold a password
 		}
 		g.allow = append(g.allow, e)
 	}

@@ -43,11 +43,16 @@ func (c *sshConn) close() {
 func newSSHPool(cfg SFTP, g *guard, log *slog.Logger) (*sshPool, error) {
 	if cfg.KeyFile != "" {
 		if _, err := readKey(cfg.KeyFile); err != nil {
-			return nil, err
+			return nil, wrong("SFTP.KeyFile", err)
+		}
+	}
+	if cfg.KnownHosts != "" {
+		if _, err := readKnownHosts(cfg.KnownHosts); err != nil {
+			return nil, wrong("SFTP.KnownHosts", err)
 		}
 	}
 	if cfg.User == "" && (cfg.KeyFile != "" || cfg.Password != "") {
-		return nil, errors.New("an SFTP key or password is set, but no user; set both")
+		return nil, wrong("SFTP.User", errors.New("an SFTP key or password is set, but no user; set both"))
 	}
 	return &sshPool{cfg: cfg, guard: g, log: log, idle: map[string][]*sshConn{}}, nil
 }

@@ -149,9 +149,8 @@ func TestSFTPLogin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg := good
-			tt.login(&cfg)
-			s := open(t, Config{SFTP: cfg})
+			s := open(t, Config{SFTP: good})
+			tt.login(&s.sftp.cfg) // files change while it runs
 			if got, err := fetched(t, s, "sftp://"+server.address+dir+"/a.pdf", pdf()); got != tt.want {
 				t.Errorf("got %s (%v), want %s", got, err, tt.want)
 			}

@@ -59,7 +59,7 @@ type Sources struct {
 const idleLimit = 30 * time.Second
 
 // Open checks the configuration, opens the file root and removes what killed processes have left in the temporary
-// directory. It talks to no server. Its error names what is wrong and what is allowed.
+// directory. It talks to no server. A wrong field is a [report.ConfigError], which says what is allowed.
 func Open(cfg Config, log *slog.Logger) (*Sources, error) {
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = 256 << 20
@@ -75,26 +75,33 @@ func Open(cfg Config, log *slog.Logger) (*Sources, error) {
 	}
 	guard, err := newGuard(cfg.AllowHosts)
 	if err != nil {
-		return nil, fmt.Errorf("source: %w", err)
+		return nil, wrong("AllowHosts", err)
 	}
 	s := &Sources{cfg: cfg, hosts: newHosts(cfg.HostConcurrency), guard: guard, idle: idleLimit, log: log}
 	s.web = newWeb(guard, cfg.HostConcurrency)
 	if s.s3, err = newS3Store(cfg.S3, sharedCredentials(), newTransport(guard.open.DialContext, cfg.HostConcurrency)); err != nil {
-		return nil, fmt.Errorf("source: %w", err)
+		return nil, wrong("S3.Endpoint", err)
 	}
 	if s.sftp, err = newSSHPool(cfg.SFTP, guard, log); err != nil {
-		return nil, fmt.Errorf("source: %w", err)
+		return nil, err
 	}
 	if err := sweep(cfg.TempDir); err != nil {
-		return nil, fmt.Errorf("source: look into the temporary directory: %w; create it or choose another", err)
+		return nil, wrong("TempDir", fmt.Errorf("%w; create it or choose another", err))
+	}
+	if err := writable(cfg.TempDir); err != nil {
+		return nil, wrong("TempDir", fmt.Errorf("%w; make room there, let this user write there, or choose another", err))
 	}
 	if s.dir, err = filepath.Abs(cfg.FileRoot); err != nil {
 		return nil, fmt.Errorf("source: find the file root: %w", err)
 	}
 	if s.root, err = os.OpenRoot(s.dir); err != nil {
-		return nil, fmt.Errorf("source: open the file root: %w; create it or choose another", err)
+		return nil, wrong("FileRoot", fmt.Errorf("%w; create it or choose another", err))
 	}
 	return s, nil
+}
+
+func wrong(field string, err error) error {
+	return fmt.Errorf("source: %w", &report.ConfigError{Field: field, Err: err})
 }
 
 // Close ends the idle connections and frees the file root. Call it after the last Fetch has returned; files that

@@ -26,7 +26,7 @@ func TestOpen(t *testing.T) {
 		{Config{TempDir: filepath.Join(dir, "none")}, "no such file or directory"},
 		{Config{MaxBytes: -1}, "must be above 0"},
 		{Config{HostConcurrency: -1}, "must be above 0"},
-		{Config{AllowHosts: []string{"https://a"}}, `"https://a", but must be`},
+		{Config{AllowHosts: []string{"https://a"}}, "number 1 of 1 is no host, host:port"},
 		{Config{S3: S3{Endpoint: "minio:9000"}}, "no URL like"},
 		{Config{S3: S3{Endpoint: "https://key:" + secret + "@minio"}}, "no URL like"},
 		{Config{S3: S3{Endpoint: "https://minio/path"}}, "no URL like"},

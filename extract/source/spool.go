@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -29,6 +30,15 @@ func sweep(dir string) error {
 		}
 	}
 	return nil
+}
+
+// writable finds what every download would meet.
+func writable(dir string) error {
+	f, err := os.CreateTemp(dir, spoolPattern)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // spool copies a body into a temporary file. size is what the source said about it, or -1; alive is told of every

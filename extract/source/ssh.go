@@ -56,12 +56,9 @@ func (p *sshPool) connect(ctx context.Context, address string) (*sshConn, error)
 // hostKeys returns the check of a host's key, and the kinds of key that are known of the host: asked for another kind,
 // it would show a key that nobody knows.
 func hostKeys(file, address string) (ssh.HostKeyCallback, []string, error) {
-	check, err := knownhosts.New(file)
+	check, err := readKnownHosts(file)
 	if err != nil {
-		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
-			err = pathErr.Err
-		}
-		return nil, nil, fmt.Errorf("read the known hosts: %w", err)
+		return nil, nil, err
 	}
 	nobodys, err := ssh.NewPublicKey(make(ed25519.PublicKey, ed25519.PublicKeySize))
 	if err != nil {
@@ -78,6 +75,17 @@ func hostKeys(file, address string) (ssh.HostKeyCallback, []string, error) {
 		}
 	}
 	return check, algorithms, nil
+}
+
+func readKnownHosts(file string) (ssh.HostKeyCallback, error) {
+	check, err := knownhosts.New(file)
+	if err != nil {
+		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+			err = pathErr.Err
+		}
+		return nil, fmt.Errorf("read the known hosts: %w", err)
+	}
+	return check, nil
 }
 
 // methods are the ways to log in: key, agent, password. They work until release is called.
