@@ -27,7 +27,7 @@ var (
 	// ErrForged says that a letter is none of Guyline's, or was changed: its audit hash does not fit its reason, its payload is another
 	// report's, or the trail has recorded another reason for the very death that it is about. Nobody acts on such a letter. A burial puts its own in the
 	// place of one of the first two kinds.
-	ErrForged = errors.New("nobody acts on such a letter: `guyline audit verify` tells more")
+	ErrForged = errors.New("nobody acts on such a letter: `guyline dlq verify` names them all")
 	// ErrAmbiguous says that the beginning of a key fits more than one letter.
 	ErrAmbiguous = errors.New("more than one dead letter begins like that")
 )
