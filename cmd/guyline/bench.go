@@ -86,6 +86,13 @@ func (a *app) benchPlace(server, sync string) (bench.Config, error) {
 	if err := cfg.Validate(); err != nil {
 		return cfg, usageError{err}
 	}
+	if cfg.Mode == bench.Given {
+		nc, err := a.dial(a.connOptions()...) // before anything is measured
+		if err != nil {
+			return cfg, err
+		}
+		nc.Close()
+	}
 	return cfg, nil
 }
 

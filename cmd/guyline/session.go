@@ -123,13 +123,9 @@ func (a *app) connect(ctx context.Context, as access, opts ...nats.Option) (_ *s
 		}
 	}()
 	opts = append(a.connOptions(), opts...)
-	if servers := a.cfg.Servers(); len(servers) > 0 {
-		if s.nc, err = nats.Connect(strings.Join(servers, ","), opts...); err != nil {
-			ask := "is the server running, and is the address right?"
-			if errors.Is(err, nats.ErrAuthorization) {
-				ask = "the server runs, but does not know this user or token"
-			}
-			return nil, fmt.Errorf("connect to %s (GUYLINE_NATS_URL): %w: %s", a.cfg.Redacted(), err, ask)
+	if len(a.cfg.Servers()) > 0 {
+		if s.nc, err = a.dial(opts...); err != nil {
+			return nil, err
 		}
 	} else {
 		if s.store, err = embedded.Open(ctx, a.cfg.Embedded(as != reads, as == serves, a.log)); err != nil {
@@ -146,6 +142,19 @@ func (a *app) connect(ctx context.Context, as access, opts ...nats.Option) (_ *s
 		return nil, err
 	}
 	return s, nil
+}
+
+// dial connects to GUYLINE_NATS_URL.
+func (a *app) dial(opts ...nats.Option) (*nats.Conn, error) {
+	nc, err := nats.Connect(strings.Join(a.cfg.Servers(), ","), opts...)
+	if err != nil {
+		ask := "is the server running, and is the address right?"
+		if errors.Is(err, nats.ErrAuthorization) {
+			ask = "the server runs, but does not know this user or token"
+		}
+		return nil, fmt.Errorf("connect to %s (GUYLINE_NATS_URL): %w: %s", a.cfg.Redacted(), err, ask)
+	}
+	return nc, nil
 }
 
 // proof is the trail, the ledger and the letters, as something to be proved.
