@@ -40,26 +40,38 @@ func powerFailure(f Facts) []Finding {
 		"by default they do every two minutes, and what was acknowledged since can be lost if more than half of the replicas lose power at once", "keep them on separate power, or set jetstream { sync_interval: always }")}
 }
 
-// leastFree is how many bytes the disk of an embedded store must have left.
+// leastFree is how many bytes the disk of an embedded store must have left, beside what the waiting reports will take.
 const leastFree = 1 << 30
 
+// entry is how many bytes the ledger needs for a settled report: docs/performance.md.
+const entry = 750
+
+// disk compares what is left with what the queue may grow to, and with what the ledger will need for the reports that wait.
 func disk(f Facts) []Finding {
-	if f.Store == nil || f.Store.Free == 0 {
+	if f.Store == nil || f.Store.Free == nil {
 		return nil
 	}
-	free := f.Store.Free
-	what := "the disk has " + humanize.IBytes(free) + " left"
-	if free < leastFree {
-		return []Finding{person("disk", f.Store.Dir, what, "when it is full, nothing more is acknowledged", "make room, or move the store (GUYLINE_DATA_DIR)")}
-	}
-	var may uint64
+	var may, waiting uint64
 	for _, s := range f.Streams {
-		if s.role == queue && s.Have != nil && s.Have.Config.MaxBytes > 0 {
-			may = uint64(s.Have.Config.MaxBytes) - min(uint64(s.Have.Config.MaxBytes), s.Have.State.Bytes)
+		if s.role > requeue || s.Have == nil {
+			continue
+		}
+		waiting += s.Have.State.Msgs
+		if most := s.Have.Config.MaxBytes; s.role == queue && most > 0 {
+			may = uint64(most) - min(uint64(most), s.Have.State.Bytes)
 		}
 	}
-	if may > free {
-		return []Finding{note("disk", f.Store.Dir, what+", and the queue may grow by "+humanize.IBytes(may), "the disk is full before the queue is, and publishers get no answer instead of a refusal", "make room, or lower GUYLINE_QUEUE_BYTES")}
+	free, settled := *f.Store.Free, entry*waiting
+	what := "the disk has " + humanize.IBytes(free) + " left"
+	if waiting > 0 {
+		what += ", of which the ledger needs " + humanize.IBytes(settled) + " for " + plural(waiting, "report that waits", "reports that wait")
+	}
+	switch {
+	case free < leastFree+settled:
+		return []Finding{person("disk", f.Store.Dir, what, "when it is full, nothing more is acknowledged until there is room and `guyline run` is started again",
+			"make room, or move the store (GUYLINE_DATA_DIR)")}
+	case free < may+settled:
+		return []Finding{note("disk", f.Store.Dir, what+", and the queue may grow by "+humanize.IBytes(may), "the disk is full before the queue is, and publishers get no answer instead of a refusal", "make room, or lower GUYLINE_QUEUE_BYTES and run `guyline setup`")}
 	}
 	return nil
 }

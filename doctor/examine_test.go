@@ -43,6 +43,9 @@ func worker(change func(*jetstream.ConsumerConfig)) func(*Facts) {
 	return func(f *Facts) { change(&f.Streams[queue].Consumer.Have.Config) }
 }
 
+// store is an embedded store with so many bytes left on its disk.
+func store(free uint64) *Store { return &Store{Dir: "./data", Free: &free} }
+
 // ttl is a ledger that should forget after one time, and does after another.
 func ttl(want, have time.Duration) func(*Facts) {
 	return func(f *Facts) {
@@ -189,11 +192,21 @@ func TestExamine(t *testing.T) {
 
 		{"lazy", func(f *Facts) { f.Sync[0] = Sync{"a", false, 2 * time.Minute} }, "trouble durability power failure", "a syncs its disk every 2m0s"},
 		{"not known", func(f *Facts) { f.Sync = nil }, durable, "by this user"},
-		{"embedded", func(f *Facts) { f.Store = &Store{Free: 100 << 30} }, durable, "nothing that was acknowledged is lost"},
+		{"embedded", func(f *Facts) { f.Store = store(100 << 30) }, durable, "nothing that was acknowledged is lost"},
 		{"embedded, lazy", func(f *Facts) { f.Store = &Store{LazySync: true} }, "trouble durability power failure", "last two minutes"},
 		{"embedded elsewhere", func(f *Facts) { f.Store = &Store{Remote: true, LazySync: true} }, durable, "another process"},
-		{"disk", func(f *Facts) { f.Store = &Store{Dir: "./data", Free: 1 << 20} }, "trouble disk ./data, " + durable, "1.0 MiB left"},
-		{"small disk", func(f *Facts) { f.Store = &Store{Dir: "./data", Free: 2 << 30} }, durable + ", note disk ./data", ""},
+		{"disk unknown", func(f *Facts) { f.Store = &Store{Dir: "./data"} }, durable, ""},
+		{"full disk", func(f *Facts) { f.Store = store(0) }, "trouble disk ./data, " + durable, "the disk has 0 B left: when it is full"},
+		{"disk", func(f *Facts) { f.Store = store(1 << 20) }, "trouble disk ./data, " + durable, "1.0 MiB left"},
+		{"small disk", func(f *Facts) { f.Store = store(2 << 30) }, durable + ", note disk ./data", "2.0 GiB left, and the queue may grow by 8.0 GiB"},
+		{"large disk", func(f *Facts) { f.Store = store(8 << 30) }, durable, ""},
+		{"room for the queue, not for what waits", func(f *Facts) {
+			f.Store = store(8 << 30)
+			f.Streams[queue].Have.State.Msgs, f.Streams[requeue].Have.State.Msgs = 1_000_000, 1_000_000
+		}, durable + ", note disk ./data", "8.0 GiB left, of which the ledger needs 1.4 GiB for 2000000 reports that wait, and the queue may grow by 8.0 GiB"},
+		{"no room for what waits", func(f *Facts) {
+			f.Store, f.Streams[requeue].Have.State.Msgs = store(2<<30), 2_000_000
+		}, "trouble disk ./data, " + durable, "2.0 GiB left, of which the ledger needs 1.4 GiB for 2000000 reports that wait: when it is full"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -26,9 +26,9 @@ type Wanted struct {
 // Store is an embedded store.
 type Store struct {
 	Dir      string
-	LazySync bool   // what GUYLINE_SYNC says here
-	Remote   bool   // another process holds it, with a setting of its own
-	Free     uint64 // bytes on its disk; 0: could not be read
+	LazySync bool    // what GUYLINE_SYNC says here
+	Remote   bool    // another process holds it, with a setting of its own
+	Free     *uint64 // bytes on its disk; nil: could not be read
 }
 
 // Facts is all that a look has found.

@@ -1,4 +1,4 @@
-//go:build linux || darwin
+//go:build linux || darwin || freebsd
 
 package embedded
 
@@ -10,5 +10,5 @@ func Free(dir string) (uint64, error) {
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return 0, err
 	}
-	return fs.Bavail * uint64(fs.Bsize), nil
+	return uint64(max(0, fs.Bavail)) * uint64(fs.Bsize), nil
 }

@@ -98,11 +98,12 @@ func (a *app) facts(ctx context.Context, s *session) doctor.Facts {
 		return doctor.Server{Address: address, Name: nc.ConnectedServerName(), Version: nc.ConnectedServerVersion(), MaxPayload: nc.MaxPayload()}
 	}
 	if s.store != nil {
-		free, err := embedded.Free(a.cfg.DataDir)
-		if err != nil {
+		f.Store = &doctor.Store{Dir: a.cfg.DataDir, LazySync: a.cfg.Sync == "interval", Remote: s.store.Remote()}
+		if free, err := embedded.Free(a.cfg.DataDir); err == nil {
+			f.Store.Free = &free
+		} else {
 			a.log.Debug("free disk not known", "err", err)
 		}
-		f.Store = &doctor.Store{Dir: a.cfg.DataDir, LazySync: a.cfg.Sync == "interval", Remote: s.store.Remote(), Free: free}
 		f.Servers = []doctor.Server{here("embedded server", s.nc)}
 		return f
 	}
