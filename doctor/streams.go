@@ -164,7 +164,7 @@ func direct(s Stream) []Finding {
 	if s.Have.Config.AllowDirect || s.Have.Config.Mirror != nil {
 		return nil
 	}
-	return []Finding{repaired("direct", s.Want.Name, "it allows no direct reads", "reconcile, show and publish cannot read many messages at once, and fail")}
+	return []Finding{repaired("direct", s.Want.Name, "it allows no direct reads", "reconcile, show, status and publish cannot read many messages at once, and fail")}
 }
 
 func readers(s Stream) (findings []Finding) {

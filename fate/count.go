@@ -25,7 +25,7 @@ type Counts struct {
 	Soonest     []Due  `json:"soonest,omitempty"`
 
 	Pulling int       `json:"pulling"`           // open pull requests of workers
-	Oldest  time.Time `json:"oldest,omitzero"`   // when the oldest report in the queues was put there
+	Oldest  time.Time `json:"oldest,omitzero"`   // when the oldest report in the queues was handed over; with more than 5,000 hand-backs and replays in them, when it was put there
 	NextDue time.Time `json:"next_due,omitzero"` // the earliest deadline among the dead
 }
 
@@ -40,6 +40,15 @@ type Due struct {
 
 // soonest is how many of [Counts.Soonest] there are at most, the earliest deadline first.
 const soonest = 5
+
+// manyCopies is how many of the requeue stream are read, beside the parked ones. Of more, when they were put there has to do.
+const manyCopies = 5_000
+
+func (c *Counts) older(t time.Time) {
+	if c.Oldest.IsZero() || t.Before(c.Oldest) {
+		c.Oldest = t
+	}
+}
 
 // DeadTotal is how many are dead.
 func (c Counts) DeadTotal() (n uint64) {
@@ -89,14 +98,16 @@ func (f *Finder) CountDue(ctx context.Context, before time.Time) (Counts, error)
 		c.Parked += s.Parked
 		c.Stranded += s.Stranded
 		c.Pulling += s.Pulling
-		if !s.Oldest.IsZero() && (c.Oldest.IsZero() || s.Oldest.Before(c.Oldest)) {
+		switch many := s.Stored > s.Parked+manyCopies; {
+		case name == stream.Reports:
 			c.Oldest = s.Oldest
-		}
-	}
-	if c.Parked > 0 {
-		var err error
-		if c.Down, err = f.down(ctx); err != nil {
-			return c, err
+		case s.Stored > 0:
+			if many {
+				c.older(s.Oldest)
+			}
+			if err := f.countCopies(ctx, &c, many); err != nil {
+				return c, err
+			}
 		}
 	}
 	if err := f.countDead(ctx, &c, before); err != nil {

@@ -18,15 +18,16 @@ type Down struct {
 	Reason   string      `json:"reason"` // and what it met
 }
 
-// down reads the parked reports.
-func (f *Finder) down(ctx context.Context) (down []Down, err error) {
-	of := map[string]*Down{}
-	for m, err := range f.queues.Parked(ctx) {
+// countCopies reads the copies in the requeue stream, or the parked ones alone: when the oldest was published, and which upstreams are down.
+func (f *Finder) countCopies(ctx context.Context, c *Counts, parked bool) error {
+	of, newest := map[string]*Down{}, map[string]uint64{}
+	for m, err := range f.queues.Copies(ctx, parked) {
 		if err != nil {
-			return nil, err
+			return err
 		}
+		c.older(m.PublishedAt)
 		p := m.Carried.Parking
-		if p == nil { // not parked by a worker for an upstream
+		if p == nil || !m.Parked() { // or not parked by a worker for an upstream
 			continue
 		}
 		d := of[p.Upstream]
@@ -35,16 +36,18 @@ func (f *Finder) down(ctx context.Context) (down []Down, err error) {
 			of[p.Upstream] = d
 		}
 		d.Parked++
-		d.Code, d.Reason = p.Code, p.Reason
+		if m.Ref.Sequence > newest[p.Upstream] {
+			newest[p.Upstream], d.Code, d.Reason = m.Ref.Sequence, p.Code, p.Reason
+		}
 		if p.Since.Before(d.Since) {
 			d.Since = p.Since
 		}
 	}
 	for _, d := range of {
-		down = append(down, *d)
+		c.Down = append(c.Down, *d)
 	}
-	slices.SortFunc(down, func(a, b Down) int {
+	slices.SortFunc(c.Down, func(a, b Down) int {
 		return cmp.Or(cmp.Compare(b.Parked, a.Parked), cmp.Compare(a.Upstream, b.Upstream))
 	})
-	return down, nil
+	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,7 +60,7 @@ type State struct {
 	Stranded  uint64       // stored, but the server will never deliver it again; the sweep will bury it
 	Pulling   int          // open pull requests of workers
 	Paused    bool         // the consumer is: nothing is delivered, to nobody
-	Oldest    time.Time    // when the oldest stored message was put; zero if none is
+	Oldest    time.Time    // when the oldest stored message was put, a copy as well; zero if none is
 	Delivered uint64       // the highest sequence that was ever delivered
 	Created   [2]time.Time // of stream and consumer: a change means that sequences have started anew
 }
@@ -129,14 +131,24 @@ func (q *Queues) Next(ctx context.Context, name string, seq uint64) (Message, er
 	return ReadStored(name, raw), nil
 }
 
-// Parked yields the reports that are parked when it begins, in the order in which they were put aside.
-func (q *Queues) Parked(ctx context.Context) iter.Seq2[Message, error] {
+// Copies yields the copies in REPORTS_REQUEUE, or the parked ones alone, in no promised order and quickly: any replica may answer, so one
+// that has just come may be missing, and one that has just gone may be there.
+func (q *Queues) Copies(ctx context.Context, parked bool) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
-		for seq := uint64(1); ; {
-			raw, err := jsapi.Next(ctx, q.js, Requeued, parkedAll, seq)
-			if errors.Is(err, jsapi.ErrNotFound) {
-				return
-			}
+		filter := ">"
+		if parked {
+			filter = parkedAll
+		}
+		var info *jetstream.StreamInfo
+		s, err := q.js.Stream(ctx, Requeued)
+		if err == nil {
+			info, err = s.Info(ctx, jetstream.WithSubjectFilter(filter))
+		}
+		if err != nil {
+			yield(Message{}, fmt.Errorf("read stream %s: %w", Requeued, err))
+			return
+		}
+		for raw, err := range jsapi.Lasts(ctx, q.js, Requeued, slices.Collect(maps.Keys(info.State.Subjects))) {
 			if err != nil {
 				yield(Message{}, err)
 				return
@@ -144,7 +156,6 @@ func (q *Queues) Parked(ctx context.Context) iter.Seq2[Message, error] {
 			if !yield(ReadStored(Requeued, raw), nil) {
 				return
 			}
-			seq = raw.Sequence + 1
 		}
 	}
 }
