@@ -121,9 +121,9 @@ func (n *inspection) done(rep Report, e keyvalue.Entry) {
 	case e.Attempts < 1 || e.Attempts > n.plan.Config.consumer().Queues.MaxAttempts:
 		n.find(Unexplained, rep.Key, "%s: done at attempt %d; %s", rep.Fate, e.Attempts, n.story(rep))
 	case got.Worker != e.Worker:
-		n.find(Doubled, rep.Key, "%s: %s committed the result of %s", rep.Fate, e.Worker, got.Worker)
+		n.find(Doubled, rep.Key, "%s: %s committed the result of %s; %s", rep.Fate, e.Worker, got.Worker, n.story(rep))
 	case e.Replaces != 0:
-		n.find(Doubled, rep.Key, "%s: the entry took the place of revision %d: a worker that had lost the report has committed", rep.Fate, e.Replaces)
+		n.find(Doubled, rep.Key, "%s: recorded again: the entry took the place of revision %d; %s", rep.Fate, e.Replaces, n.story(rep))
 	case len(n.books.Deaths[rep.Key]) > 0 && !n.books.Closed[rep.Key]:
 		n.find(Unexplained, rep.Key, "%s: done and died, and nothing says how that ended; %s", rep.Fate, n.story(rep))
 	}
@@ -137,20 +137,22 @@ func (n *inspection) done(rep Report, e keyvalue.Entry) {
 // dead judges the letter of a report that is dead.
 func (n *inspection) dead(rep Report, l dlq.Letter) {
 	runs := len(runsOf(n.runs, rep.Key))
-	abandoned := l.Class == report.ClassAbandoned && l.Code == report.CodeAbandoned
-	intended := false
+	verdict := func(class report.Class, code report.Code, says string) bool {
+		return l.Class == class && l.Code == code && strings.Contains(l.Reason, says)
+	}
+	abandoned := verdict(report.ClassAbandoned, report.CodeAbandoned, "")
+	intended := abandoned // its deliveries were lost with workers or servers
 	switch rep.Fate {
 	case Undecodable:
-		intended = l.Class == report.ClassPoison && l.Code == report.CodeUndecodable
+		intended = verdict(report.ClassPoison, report.CodeUndecodable, "undecodable event")
 	case Killer:
-		intended = abandoned
 		n.result.KillerRuns = max(n.result.KillerRuns, runs)
 	case Poison:
-		intended = l.Class == report.ClassPoison && l.Code == report.CodeMalformedPDF || abandoned
+		intended = intended || verdict(report.ClassPoison, report.CodeMalformedPDF, unparseable(rep.URI))
 	case Never:
-		intended = l.Class == report.ClassExhausted && l.Code == failing || abandoned
-	case Succeed, Duplicated: // its deliveries were lost with workers or servers, the last one before the run that succeeds
-		intended = abandoned || l.Class == report.ClassExhausted && l.Code == failing && runs < rep.At
+		intended = intended || verdict(report.ClassExhausted, failing, neverSucceeds)
+	case Succeed, Duplicated: // or so many of them that the run that succeeds did not come
+		intended = intended || runs < rep.At && verdict(report.ClassExhausted, failing, succeedsAt(rep.At))
 		n.result.Innocent++
 	}
 	if abandoned {
@@ -158,7 +160,7 @@ func (n *inspection) dead(rep Report, l dlq.Letter) {
 	}
 	switch {
 	case !intended:
-		n.find(Unexplained, rep.Key, "%s: dead as %s %s; %s", rep.Fate, l.Class, l.Code, n.story(rep))
+		n.find(Unexplained, rep.Key, "%s: dead as %s %s, which is not what it was meant for; %s", rep.Fate, l.Class, l.Code, n.story(rep))
 	case n.recorded(rep) == 0:
 		n.find(Unexplained, rep.Key, "%s: the trail has recorded no death with the payload that was published; %s", rep.Fate, n.story(rep))
 	case !bytes.Equal(l.Body, rep.Body):

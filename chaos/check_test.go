@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,12 @@ type worked struct {
 
 func work(t *testing.T) *worked {
 	t.Helper()
+	return workBy(t, func(s *script) consumer.Handler { return s.handle })
+}
+
+// workBy has another handler do it.
+func workBy(t *testing.T, handler func(*script) consumer.Handler) *worked {
+	t.Helper()
 	cfg := Default()
 	cfg.Seed, cfg.Reports, cfg.Duration = 1, 60, time.Second
 	w := &worked{TB: t, js: natstest.Start(t).JetStream(t), plan: NewPlan(cfg), runs: filepath.Join(t.TempDir(), "runs"), acked: map[report.Key]bool{}}
@@ -46,7 +53,7 @@ func work(t *testing.T) *worked {
 		w.must(err)
 		w.acked[r.Key] = true
 	}
-	c, err := consumer.Open(t.Context(), w.js, (&script{w.runs, "worker"}).handle, settings, slog.New(slog.DiscardHandler))
+	c, err := consumer.Open(t.Context(), w.js, handler(&script{w.runs, "worker"}), settings, slog.New(slog.DiscardHandler))
 	w.must(err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -155,7 +162,7 @@ func TestInspectFinds(t *testing.T) {
 			l.Reason = "all is well"
 			_, err = q.Put(w.Context(), l, l.Sequence)
 			w.must(err)
-		}, map[Wrong]int{Unexplained: 1}},
+		}, map[Wrong]int{Unexplained: 2}}, // nor is it what the report was meant for
 		"another class": {func(w *worked) {
 			q := w.letters()
 			l, err := q.Current(w.Context(), "*", w.of(Poison).Key)
@@ -185,6 +192,54 @@ func TestInspectFinds(t *testing.T) {
 				t.Errorf("findings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A reason that is not the report's own is found, though its letter and its death agree on it.
+func TestInspectReads(t *testing.T) {
+	t.Parallel()
+	w := workBy(t, func(s *script) consumer.Handler {
+		return func(ctx context.Context, e report.Event) (report.Result, error) {
+			result, err := s.handle(ctx, e)
+			if e.Metadata["fate"] == string(Poison) {
+				err = report.Poison(report.CodeMalformedPDF, errors.New(unparseable("chaos://another.pdf")))
+			}
+			return result, err
+		}
+	})
+	poison := 0
+	for _, r := range w.plan.Reports {
+		if r.Fate == Poison {
+			poison++
+		}
+	}
+	if n := w.found(); poison == 0 || n[Unexplained] != poison || len(n) != 1 {
+		t.Errorf("%v for %d reports that died for another's reason", n, poison)
+	}
+}
+
+// How many of the dead are put down to lost deliveries has a limit.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	cfg := Default()
+	cfg.Reports = 3000 // two killers, about 180 poison and 120 that never succeed
+	p := NewPlan(cfg)
+	for name, tt := range map[string]struct {
+		innocent, abandoned int
+		lost                int // of 1,000 deliveries
+		findings            int
+	}{
+		"as many as by chance":            {10, 22, 0, 0},
+		"one more that was to succeed":    {11, 22, 0, 1},
+		"one more that is abandoned":      {10, 23, 0, 1},
+		"all that never succeed":          {0, 120, 0, 1},
+		"many, and many deliveries lost":  {10, 80, 100, 0},
+		"more, for as many that are lost": {10, 1000, 100, 1},
+	} {
+		r := &Result{Innocent: tt.innocent, Abandoned: tt.abandoned}
+		if r.expect(p, tt.lost, 1000); len(r.Findings) != tt.findings {
+			t.Errorf("%s: %v, want %d; let pass %d and %d", name, r.Findings, tt.findings, r.Most, r.AbandonedMost)
+		}
 	}
 }
 

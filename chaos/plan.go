@@ -39,6 +39,7 @@ const reportsPerKiller = 1500
 type Report struct {
 	Key  report.Key
 	Site string
+	URI  string
 	Fate Fate
 	At   int // the run that succeeds; 0 if none does
 	Body []byte
@@ -96,7 +97,7 @@ func newReport(seed uint64, i int, fate Fate, at int) Report {
 	if err != nil {
 		panic(err) // strings and numbers
 	}
-	out := Report{Key: e.Key(), Site: e.SiteID, Fate: fate, At: at, Body: body}
+	out := Report{Key: e.Key(), Site: e.SiteID, URI: e.SourceURI, Fate: fate, At: at, Body: body}
 	if fate == Undecodable {
 		out.Body = body[:len(body)-1]
 		out.Key = stream.Read(stream.Ref{}, "", nil, out.Body, time.Time{}).Key

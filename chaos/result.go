@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -24,13 +25,14 @@ type Result struct {
 	Discarded int `json:"discarded"`
 	Waiting   int `json:"waiting"`
 
-	Abandoned  int     `json:"abandoned"`          // of any fate
-	Innocent   int     `json:"innocent"`           // were to succeed, and are dead
-	Expected   float64 `json:"innocent_expected"`  // by the share of lost deliveries, if each were lost by itself
-	Most       int     `json:"innocent_most"`      // that is let pass
-	LostShare  float64 `json:"deliveries_lost"`    // share of all deliveries that ended without a verdict
-	KillerRuns int     `json:"killer_runs"`        // most runs of one report that kills its worker
-	Reruns     int     `json:"runs_after_settled"` // by a second worker that had the report too
+	Abandoned     int     `json:"abandoned"`          // of any fate
+	AbandonedMost int     `json:"abandoned_most"`     // that is let pass
+	Innocent      int     `json:"innocent"`           // were to succeed, and are dead
+	Expected      float64 `json:"innocent_expected"`  // by the share of lost deliveries, if each were lost by itself
+	Most          int     `json:"innocent_most"`      // that is let pass
+	LostShare     float64 `json:"deliveries_lost"`    // share of all deliveries that ended without a verdict
+	KillerRuns    int     `json:"killer_runs"`        // most runs of one report that kills its worker
+	Reruns        int     `json:"runs_after_settled"` // by a second worker that had the report too
 
 	Recovery   []time.Duration `json:"-"`                  // from each heal to the next settled report, if nothing was broken meanwhile; sorted
 	Median     time.Duration   `json:"recovery_median_ns"` //
@@ -48,22 +50,37 @@ const (
 	always = 10
 )
 
-// expect works out how many reports that were to succeed may be dead, from the deliveries that were lost.
+// expect works out how many reports may be dead that were to succeed, and how many may be abandoned, from the deliveries that were lost.
 func (r *Result) expect(p *Plan, lost, all int) {
 	if all > 0 {
 		r.LostShare = float64(lost) / float64(all)
 	}
 	attempts := p.Config.consumer().Queues.MaxAttempts
+	killers, others := 0, 0.0
 	for _, rep := range p.Reports {
-		if rep.Fate == Succeed {
+		switch rep.Fate {
+		case Succeed, Duplicated:
 			r.Expected += atLeast(attempts-rep.At+1, attempts, r.LostShare)
+		case Killer:
+			killers++
+		case Poison: // if every delivery is lost
+			others += atLeast(attempts, attempts, r.LostShare)
+		case Never: // if the last one is
+			others += r.LostShare
 		}
 	}
-	r.Most = always + int(math.Ceil(unlucky*r.Expected))
+	r.Most = bound(r.Expected)
+	r.AbandonedMost = killers + r.Most + bound(others)
 	if r.Innocent > r.Most {
-		r.Findings = append(r.Findings, Finding{What: Unexplained, Text: "more reports that were to succeed are dead than kills and outages explain"})
+		r.Findings = append(r.Findings, Finding{What: Unexplained, Text: fmt.Sprintf("%d reports that were to succeed are dead; kills and outages explain %d", r.Innocent, r.Most)})
+	}
+	if r.Abandoned > r.AbandonedMost {
+		r.Findings = append(r.Findings, Finding{What: Unexplained, Text: fmt.Sprintf("%d reports are abandoned; kills and outages explain %d", r.Abandoned, r.AbandonedMost)})
 	}
 }
+
+// bound is how many are let pass.
+func bound(expected float64) int { return always + int(math.Ceil(unlucky*expected)) }
 
 // atLeast is the probability that of n deliveries k or more are lost, if each is with probability p.
 func atLeast(k, n int, p float64) (sum float64) {

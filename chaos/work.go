@@ -66,6 +66,12 @@ func Work(ctx context.Context, in io.Reader, out io.Writer, log *slog.Logger, op
 // failing is the code of a run that fails: one that blames the report, not its upstream.
 const failing = report.CodeShortRead
 
+// What the reasons of the dead have to say.
+const neverSucceeds = "of a report that never succeeds"
+
+func unparseable(uri string) string { return "unparseable structure in " + uri }
+func succeedsAt(run int) string     { return fmt.Sprint("of a report that succeeds at run ", run) }
+
 // script is the handler of every worker.
 type script struct{ runs, worker string }
 
@@ -94,9 +100,9 @@ func (s *script) handle(ctx context.Context, e report.Event) (report.Result, err
 		}
 		return nil, err
 	case Poison:
-		return nil, report.Poison(report.CodeMalformedPDF, errors.New("unparseable structure in "+e.SourceURI))
+		return nil, report.Poison(report.CodeMalformedPDF, errors.New(unparseable(e.SourceURI)))
 	case Never:
-		return nil, report.Transient(failing, fmt.Errorf("run %d of a report that never succeeds", run))
+		return nil, report.Transient(failing, fmt.Errorf("run %d %s", run, neverSucceeds))
 	}
 	select {
 	case <-time.After(time.Duration(number(e.Metadata["pause_ms"])) * time.Millisecond):
@@ -104,7 +110,7 @@ func (s *script) handle(ctx context.Context, e report.Event) (report.Result, err
 		return nil, ctx.Err()
 	}
 	if at := number(e.Metadata["at"]); run < at {
-		return nil, report.Transient(failing, fmt.Errorf("run %d of a report that succeeds at run %d", run, at))
+		return nil, report.Transient(failing, fmt.Errorf("run %d %s", run, succeedsAt(at)))
 	}
 	return report.NewResult(result{answer(key), s.worker, run})
 }

@@ -115,7 +115,7 @@ func (a *app) printChaos(r *chaos.Result) error {
 	t.row("unexplained", fmt.Sprint(r.Count(chaos.Unexplained)))
 	t.row("stuck", fmt.Sprint(r.Count(chaos.Stuck)))
 	t.row("left over", fmt.Sprint(r.Count(chaos.Leftover)), "processes and files")
-	t.row("abandoned", fmt.Sprint(r.Abandoned), "of any kind; killers are meant to be")
+	t.row("abandoned", fmt.Sprint(r.Abandoned), fmt.Sprintf("of any kind; killers are meant to be; let pass %d", r.AbandonedMost))
 	t.row("dead by kills", fmt.Sprint(r.Innocent), fmt.Sprintf("of those that were to succeed; expected %.1f, as %.2f %% of deliveries were lost; let pass %d",
 		r.Expected, 100*r.LostShare, r.Most))
 	t.row("killers ran", fmt.Sprint(r.KillerRuns), "times at most")
