@@ -105,7 +105,7 @@ func (y *yard) run(ctx context.Context, next func(pid int, started time.Time, li
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Dir, cmd.SysProcAttr = y.dir, part.Attributes(true)
-	cmd.Cancel = func() error { return cmd.Process.Kill() }
+	cmd.Stdin = strings.NewReader("{}\n") // the settings of a part that has none
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GUYLINE_") }),
 		"GUYLINE_DATA_DIR="+filepath.Join(y.dir, "data"), "GUYLINE_SYNC="+string(y.cfg.Place.Sync), "GUYLINE_FILE_ROOT="+y.dir,
 		"GUYLINE_LOG_FORMAT=json", "GUYLINE_CACHE_DIR="+y.cfg.CacheDir)

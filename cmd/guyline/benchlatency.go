@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/guyline/guyline/bench"
 	"github.com/guyline/guyline/consumer"
+	"github.com/guyline/guyline/internal/part"
 	"github.com/guyline/guyline/report"
 )
 
@@ -176,8 +176,8 @@ func (a *app) benchWorkerCommand() *cobra.Command {
 }
 
 func (a *app) benchWorker(ctx context.Context) error {
-	if len(a.cfg.Servers()) > 0 { // it would record results of nothing
-		return errors.New("this command is for the use of `guyline bench latency` alone, and for its store")
+	if _, err := part.Settings(ctx, a.stdin, &struct{}{}, nil); err != nil { // it would record results of nothing for an operator's reports
+		return fmt.Errorf("%w: this command is for the use of `guyline bench latency` alone", err)
 	}
 	said := json.NewEncoder(a.stdout)
 	step := func(name string) { _ = said.Encode(bench.Step{Step: name, At: time.Now()}) }

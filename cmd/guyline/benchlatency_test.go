@@ -64,8 +64,15 @@ func TestBenchLatencyWrongInput(t *testing.T) {
 			t.Errorf("guyline %s says %q, want %q", args, e.stderr, line)
 		}
 	}
-	s.env = []string{"GUYLINE_NATS_URL=nats://127.0.0.1:1"}
+}
+
+// The worker that does nothing with reports records nothing of an operator's, whoever starts it.
+func TestBenchWorkerAlone(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.want(t, 0, []string{"publish", "--site", "TWR-1", "--uri", "a.pdf"})
 	if e := s.want(t, exitFailed, []string{bench.WorkerCommand}); !strings.Contains(e.stderr, "for the use of `guyline bench latency` alone") {
 		t.Error(e.stderr)
 	}
+	s.want(t, 0, []string{"show", "TWR-1", "a.pdf"}, "fate waiting\n")
 }
