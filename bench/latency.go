@@ -95,12 +95,11 @@ func (c LatencyConfig) Validate() error {
 	return c.Place.Validate()
 }
 
-// consumerConfig is what the product's workers run with: the defaults, everything on, but no jitter. A report that waits for its retry holds
-// no worker, but counts against MaxAckPending, which the bench raises so far that all of them and the workers have room.
+// consumerConfig is [Config.consumer] without jitter. A report that waits for its retry holds no worker, but counts against MaxAckPending,
+// which the bench raises so far that all of them and the workers have room.
 func (c LatencyConfig) consumerConfig(outstanding int) consumer.Config {
-	out := consumer.DefaultConfig()
-	out.Workers, out.Version, out.Backoff.Jitter = c.Workers, c.Version, 0
-	out.Queues.QueueBytes, out.Queues.Replicas = 2<<30, max(1, c.Place.Replicas)
+	out := c.Place.consumer(c.Workers, c.Version)
+	out.Backoff.Jitter = 0
 	out.Queues.MaxAckPending = max(out.Queues.MaxAckPending, outstanding+2*c.Workers)
 	return out
 }

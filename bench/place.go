@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/guyline/guyline/consumer"
 	"github.com/guyline/guyline/embedded"
 )
 
@@ -48,6 +49,17 @@ type Config struct {
 	Sync Sync   // of an embedded or separate server; a given one has its own
 
 	Replicas int // of streams and buckets on a given server; 0 = 1
+}
+
+// synced says that the server is known to sync each write.
+func (c Config) synced() bool { return c.Mode != Given && c.Sync == Always }
+
+// consumer is what the product's workers run with here: the defaults, everything on.
+func (c Config) consumer(workers int, version string) consumer.Config {
+	out := consumer.DefaultConfig()
+	out.Workers, out.Version, out.SyncedStore = workers, version, c.synced()
+	out.Queues.QueueBytes, out.Queues.Replicas = 2<<30, max(1, c.Replicas) // more than a backlog needs
+	return out
 }
 
 // place is a server to measure on: embedded in this process, a process of its own on loopback, or a given one.

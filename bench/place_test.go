@@ -60,6 +60,20 @@ func TestWrongPlaces(t *testing.T) {
 	}
 }
 
+// The product commits as `guyline run` does on such a server, whatever is measured.
+func TestSynced(t *testing.T) {
+	t.Parallel()
+	for place, want := range map[Config]bool{
+		{Mode: Embedded, Sync: Always}: true, {Mode: Embedded, Sync: Interval}: false, {Mode: Separate, Sync: Always}: true,
+		{Mode: Given, URL: "nats://127.0.0.1", Sync: Always}: false, // a given one has its own
+	} {
+		throughput, latency := small(place).consumerConfig(), tiny(place).consumerConfig(10)
+		if throughput.SyncedStore != want || latency.SyncedStore != want {
+			t.Errorf("%+v: throughput %v, latency %v, want %v", place, throughput.SyncedStore, latency.SyncedStore, want)
+		}
+	}
+}
+
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	given := natstest.Start(t)

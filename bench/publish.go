@@ -128,7 +128,7 @@ func (c PublishConfig) lap(ctx context.Context, prepare func(context.Context, *n
 	if err != nil {
 		return out, err
 	}
-	queues := ThroughputConfig{Workers: 1}.consumerConfig().Queues
+	queues := c.Place.consumer(1, "").Queues
 	queues.QueueBytes = 16 << 30
 	mine, err := stake(ctx, js, queues)
 	if err != nil {

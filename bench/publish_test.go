@@ -8,7 +8,20 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/guyline/guyline/internal/natstest"
 )
+
+// A list is published to queues with as many replicas as are asked for, which one server cannot have.
+func TestPublishReplicas(t *testing.T) {
+	t.Parallel()
+	given := natstest.Start(t)
+	leavesNothing(t, given.URL())
+	cfg := PublishConfig{Place: Config{Mode: Given, URL: given.URL(), Replicas: 3}, Rows: 1000, Reps: 1}
+	if r, err := Publish(t.Context(), cfg, nil, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "replicas > 1 not supported") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
 
 // A publisher that says it has published more than it has is found out.
 func TestPublishMiscount(t *testing.T) {

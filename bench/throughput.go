@@ -28,7 +28,7 @@ type ThroughputConfig struct {
 // designs of which syncing is the cost.
 func DefaultThroughput(mode Mode, sync Sync) ThroughputConfig {
 	cfg := ThroughputConfig{Place: Config{Mode: mode, Sync: sync}, Reports: 50_000, Reps: 5, Workers: 1024, Designs: Designs()}
-	if mode != Given && sync == Always {
+	if cfg.Place.synced() {
 		cfg.Reports, cfg.Designs = 10_000, []Design{Naive, CreateAsync, Guyline}
 	}
 	return cfg
@@ -128,15 +128,7 @@ func loadNow() *float64 {
 	return &load
 }
 
-// consumerConfig is what the product's workers run with: the defaults, everything on.
-func (c ThroughputConfig) consumerConfig() consumer.Config {
-	out := consumer.DefaultConfig()
-	out.Workers, out.Version = c.Workers, c.Version
-	out.Queues.QueueBytes = 2 << 30 // more than a backlog needs
-	out.Queues.Replicas = max(1, c.Place.Replicas)
-	out.SyncedStore = c.Place.Sync == Always
-	return out
-}
+func (c ThroughputConfig) consumerConfig() consumer.Config { return c.Place.consumer(c.Workers, c.Version) }
 
 // stuck is how long a lap may go without a settled report.
 const stuck = time.Minute
