@@ -25,7 +25,8 @@ type Goal struct {
 	Verdict    Verdict `json:"verdict"`
 }
 
-func (g Goal) judge() Verdict {
+// Judge says how the median of what was reached meets the goal.
+func (g Goal) Judge() Verdict {
 	reaches := func(line float64) bool { return g.Reached.Median >= line }
 	if g.AtMost {
 		reaches = func(line float64) bool { return g.Reached.Median <= line }
@@ -79,7 +80,7 @@ func (r *ThroughputResult) judge() {
 			}
 			g.What, g.Reached, g.AtMost = fmt.Sprintf("CPU / %s", a.to), *r.Ratios[i].CPU, true
 		}
-		g.Verdict = g.judge()
+		g.Verdict = g.Judge()
 		r.Goals = append(r.Goals, g)
 	}
 }

@@ -94,7 +94,7 @@ const (
 func (r *LatencyResult) judge() {
 	one := func(x float64) Range { return Range{x, x, x} }
 	aim := func(g Goal) {
-		g.Verdict = g.judge()
+		g.Verdict = g.Judge()
 		r.Goals = append(r.Goals, g)
 	}
 	var p99 []float64

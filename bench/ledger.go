@@ -22,6 +22,7 @@ type LedgerConfig struct {
 	Keys    int    // entries, 1,000 to 100,000,000
 	Lookups int    // entries that are asked for, in each way, 256 to 10,000,000
 	Text    int    // bytes of text in each result, on top of some 550 bytes; up to 32 KiB
+	Version string // of the program
 }
 
 // Validate checks the settings.
@@ -48,28 +49,29 @@ const (
 	longest  = 20 * time.Second
 )
 
-// LedgerResult is what a ledger costs at its size.
+// LedgerResult is what a ledger costs at its size. What is unknown is missing in JSON.
 type LedgerResult struct {
-	Keys    int            `json:"keys"`
-	Entry   int            `json:"entry_bytes"` // of an entry as it is stored, without its key, on average
-	First   Cost           `json:"create_first"`
-	Last    Cost           `json:"create_last"`
-	Empty   int64          `json:"rss_empty"` // of the server before the first entry, and of this process if the server is in it
-	Filled  int64          `json:"rss_filled"`
-	Read    int64          `json:"rss_read"` // after the look-ups
-	Disk    int64          `json:"disk"`
-	Lookups []LedgerLookup `json:"lookups"`
-	Stopped *Recovery      `json:"restart_stopped,omitempty"` // only of a server process of its own
-	Killed  *Recovery      `json:"restart_killed,omitempty"`
+	Settings Settings       `json:"settings"`
+	Keys     int            `json:"keys"`
+	Entry    int            `json:"entry_bytes"` // of an entry as it is stored, without its key, on average
+	First    Cost           `json:"create_first"`
+	Last     Cost           `json:"create_last"`
+	Empty    int64          `json:"empty_rss_bytes,omitempty"` // of the server before the first entry, and of this process if the server is in it
+	Filled   int64          `json:"filled_rss_bytes,omitempty"`
+	Read     int64          `json:"read_rss_bytes,omitempty"` // after the look-ups
+	Disk     int64          `json:"disk_bytes"`
+	Lookups  []LedgerLookup `json:"lookups"`
+	Stopped  *Recovery      `json:"restart_stopped,omitempty"` // only of a server process of its own
+	Killed   *Recovery      `json:"restart_killed,omitempty"`
 }
 
 // Cost is what some operations took.
 type Cost struct {
 	Count  int     `json:"count"`
 	Rate   float64 `json:"per_second"`
-	CPU    float64 `json:"cpu_per_100k"` // seconds, this process's and the server's
-	Median float64 `json:"median_ms"`    // of a request
-	Most   float64 `json:"longest_ms"`
+	CPU    float64 `json:"cpu_s_per_100k,omitempty"` // this process's and the server's
+	Median float64 `json:"p50_ms,omitempty"`         // of a request for entries
+	Most   float64 `json:"max_ms,omitempty"`
 }
 
 // LedgerLookup is what one way to ask for entries took.
@@ -81,7 +83,7 @@ type LedgerLookup struct {
 // Recovery is how a server comes back.
 type Recovery struct {
 	Seconds float64 `json:"seconds"` // until it answers for an entry
-	RSS     int64   `json:"rss"`
+	RSS     int64   `json:"rss_bytes,omitempty"`
 	Keys    int     `json:"keys"` // that it still has
 }
 
@@ -111,8 +113,11 @@ func Ledger(ctx context.Context, cfg LedgerConfig, say func(format string, args 
 		return nil, err
 	}
 	defer closeAll()
-	r := &LedgerResult{Keys: cfg.Keys}
-	return r, b.measureAll(ctx, r, say)
+	r := &LedgerResult{Settings: newSettings(cfg.Version, cfg.Place, 0), Keys: cfg.Keys}
+	r.Settings.Server, r.Settings.LoadBefore = b.js.Conn().ConnectedServerVersion(), loadNow()
+	err = b.measureAll(ctx, r, say)
+	r.Settings.LoadAfter = loadNow()
+	return r, err
 }
 
 // measureAll takes one measurement after the other.

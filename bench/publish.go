@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"slices"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,11 +18,12 @@ import (
 
 // PublishConfig says how publishing a list is measured.
 type PublishConfig struct {
-	Place Config
-	Rows  int  // of the list, 1,000 to 5,000,000
-	Known int  // entries that the ledger has of other reports, at most 5,000,000
-	Reps  int  // laps of each way, 1 to 100
-	Lines bool // the list is JSON lines, not a CSV
+	Place   Config
+	Rows    int    // of the list, 1,000 to 5,000,000
+	Known   int    // entries that the ledger has of other reports, at most 5,000,000
+	Reps    int    // laps of each way, 1 to 100
+	Lines   bool   // the list is JSON lines, not a CSV
+	Version string // of the program
 }
 
 // Validate checks the settings.
@@ -42,22 +41,20 @@ func (c PublishConfig) Validate() error {
 
 // PublishLap is one list, published.
 type PublishLap struct {
-	Repetition int      `json:"repetition"`
-	Seconds    float64  `json:"seconds"`
-	Rate       float64  `json:"reports_per_second"`
-	CPU        *float64 `json:"cpu_s_per_100k,omitempty"`   // client and server
-	Client     *int64   `json:"client_rss_bytes,omitempty"` // the peak; with an embedded server, of both
-	Server     *int64   `json:"server_rss_bytes,omitempty"` // the peak
+	Repetition int `json:"repetition"`
+	Usage
 }
 
 // PublishResult is what was measured. What is unknown is nil, and missing in JSON.
 type PublishResult struct {
-	Rows    int          `json:"rows"`
-	Known   int          `json:"known"`
-	Raw     []PublishLap `json:"raw"`
-	Guyline []PublishLap `json:"guyline"`
-	Rate    Range        `json:"rate"` // ratio of guyline to raw
-	CPU     *Range       `json:"cpu,omitempty"`
+	Settings Settings     `json:"settings"`
+	Rows     int          `json:"rows"`
+	Known    int          `json:"known"`
+	Lines    bool         `json:"lines"`
+	Raw      []PublishLap `json:"raw"`
+	Guyline  []PublishLap `json:"guyline"`
+	Rate     Range        `json:"rate_ratio"` // of guyline to raw
+	CPU      *Range       `json:"cpu_ratio,omitempty"`
 }
 
 // Lister publishes a list as the product's command does: it is read and checked, the ledger is asked, and the reports are
@@ -75,7 +72,9 @@ func Publish(ctx context.Context, cfg PublishConfig, ours Lister, log *slog.Logg
 		return nil, err
 	}
 	defer os.Remove(list)
-	r := &PublishResult{Rows: cfg.Rows, Known: cfg.Known}
+	r := &PublishResult{Settings: newSettings(cfg.Version, cfg.Place, 0), Rows: cfg.Rows, Known: cfg.Known, Lines: cfg.Lines}
+	r.Settings.Reps, r.Settings.LoadBefore = cfg.Reps, loadNow()
+	used := map[string][]Usage{}
 	for rep := 1; rep <= cfg.Reps; rep++ {
 		for turn := range 2 {
 			name, laps := "raw", &r.Raw
@@ -89,31 +88,21 @@ func Publish(ctx context.Context, cfg PublishConfig, ours Lister, log *slog.Logg
 					return func() (int64, error) { return ours(ctx, nc, list) }, nil
 				}
 			}
-			lap, err := cfg.lap(ctx, run)
+			usage, err := cfg.lap(ctx, &r.Settings, run)
 			if err != nil {
 				return nil, fmt.Errorf("%s, repetition %d: %w", name, rep, err)
 			}
-			lap.Repetition = rep
-			*laps = append(*laps, lap)
-			log.Info("measured", "repetition", rep, "publisher", name, "per_second", int(lap.Rate), "seconds", lap.Seconds, processor(lap.CPU))
+			*laps, used[name] = append(*laps, PublishLap{rep, usage}), append(used[name], usage)
+			log.Info("measured", append([]any{"repetition", rep, "publisher", name}, usage.attrs()...)...)
 		}
 	}
-	var rates, cpus []float64
-	for i, g := range r.Guyline {
-		rates = append(rates, g.Rate/r.Raw[i].Rate)
-		if g.CPU != nil && r.Raw[i].CPU != nil && *r.Raw[i].CPU > 0 {
-			cpus = append(cpus, *g.CPU / *r.Raw[i].CPU)
-		}
-	}
-	r.Rate = spread(rates)
-	if len(cpus) == len(rates) {
-		r.CPU = known(cpus)
-	}
+	r.Rate, r.CPU = ratios(used["guyline"], used["raw"])
+	r.Settings.LoadAfter = loadNow()
 	return r, nil
 }
 
 // lap opens a place, has the way prepared, and measures it.
-func (c PublishConfig) lap(ctx context.Context, prepare func(context.Context, *nats.Conn) (func() (int64, error), error)) (out PublishLap, err error) {
+func (c PublishConfig) lap(ctx context.Context, s *Settings, prepare func(context.Context, *nats.Conn) (func() (int64, error), error)) (out Usage, err error) {
 	place, err := openPlace(ctx, c.Place)
 	if err != nil {
 		return out, err
@@ -124,6 +113,7 @@ func (c PublishConfig) lap(ctx context.Context, prepare func(context.Context, *n
 		return out, err
 	}
 	defer nc.Close()
+	s.Server = nc.ConnectedServerVersion()
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return out, err
@@ -144,29 +134,17 @@ func (c PublishConfig) lap(ctx context.Context, prepare func(context.Context, *n
 	if err != nil {
 		return out, err
 	}
-	debug.FreeOSMemory() // collects garbage, too: a lap does not pay for the one before it
-	memory := place.resetPeak()
-	before, unknown := place.cpu()
-	started := time.Now()
-	accepted, err := run()
+	var accepted int64
+	out, err = place.measure(c.Rows, func() error {
+		accepted, err = run()
+		return err
+	})
 	if err != nil {
 		return out, err
 	}
-	out.Seconds = time.Since(started).Seconds()
-	after, again := place.cpu()
-	out.Rate = float64(c.Rows) / out.Seconds
-	if unknown == nil && again == nil {
-		out.CPU = new((after - before).Seconds() * 100_000 / float64(c.Rows))
-	}
-	if client, server, err := place.peak(); err == nil && memory == nil {
-		out.Client = &client
-		if c.Place.Mode == Separate {
-			out.Server = &server
-		}
-	}
-	s, err := js.Stream(ctx, stream.Reports)
-	if err == nil && (accepted != int64(c.Rows) || s.CachedInfo().State.Msgs != uint64(c.Rows)) {
-		err = fmt.Errorf("%d reports were accepted and %d are in %s, want %d", accepted, s.CachedInfo().State.Msgs, stream.Reports, c.Rows)
+	queue, err := js.Stream(ctx, stream.Reports)
+	if err == nil && (accepted != int64(c.Rows) || queue.CachedInfo().State.Msgs != uint64(c.Rows)) {
+		err = fmt.Errorf("%d reports were accepted and %d are in %s, want %d", accepted, queue.CachedInfo().State.Msgs, stream.Reports, c.Rows)
 	}
 	return out, err
 }

@@ -101,11 +101,10 @@ func Throughput(ctx context.Context, cfg ThroughputConfig, log *slog.Logger) (*T
 				return nil, fmt.Errorf("%s, repetition %d: %w", d, rep, err)
 			}
 			r.Settings.Server = l.server
-			lap := l.measured()
-			r.Laps = append(r.Laps, lap)
-			log.Info("measured", "repetition", rep, "design", d, "per_second", int(lap.Rate), "seconds", lap.Seconds, processor(lap.CPU))
-			if lap.Redelivered > 0 {
-				log.Warn("something stood still: messages were delivered again", "repetition", rep, "design", d, "redelivered", lap.Redelivered)
+			r.Laps = append(r.Laps, Lap{rep, d, l.usage, l.redelivered})
+			log.Info("measured", append([]any{"repetition", rep, "design", d}, l.usage.attrs()...)...)
+			if l.redelivered > 0 {
+				log.Warn("something stood still: messages were delivered again", "repetition", rep, "design", d, "redelivered", l.redelivered)
 			}
 		}
 	}
@@ -128,7 +127,9 @@ func loadNow() *float64 {
 	return &load
 }
 
-func (c ThroughputConfig) consumerConfig() consumer.Config { return c.Place.consumer(c.Workers, c.Version) }
+func (c ThroughputConfig) consumerConfig() consumer.Config {
+	return c.Place.consumer(c.Workers, c.Version)
+}
 
 // stuck is how long a lap may go without a settled report.
 const stuck = time.Minute

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,12 +36,8 @@ type lap struct {
 	all        chan struct{} // closed when every message is settled
 	fail       context.CancelCauseFunc
 
-	redelivered    int // what the server has delivered more than once
-	seconds        float64
-	cpu            time.Duration // of both processes
-	cpuErr         error
-	client, memory int64 // most resident memory, of this process and the server's
-	memoryErr      error
+	redelivered int // what the server has delivered more than once
+	usage       Usage
 }
 
 // lap runs one design. In repetition 0 the backlog is a short one, in which every fourth message is a duplicate.
@@ -134,29 +130,19 @@ func (l *lap) run(ctx context.Context) (failed error) {
 		}
 		defer func() { failed = errors.Join(failed, stop()) }()
 	}
-	debug.FreeOSMemory() // collects garbage, too: a lap does not pay for the one before it
-	l.memoryErr = l.place.resetPeak()
 	working, finish := context.WithCancel(ctx)
+	var ended sync.WaitGroup
+	defer ended.Wait()
 	defer finish()
-	ended := make(chan struct{})
-	before, err := l.place.cpu()
-	started := time.Now()
-	go func() {
-		defer close(ended)
-		if err := work(working); err != nil && working.Err() == nil {
-			l.fail(err)
-		}
-	}()
-	emptied := l.awaitEmpty(ctx)
-	l.seconds = time.Since(started).Seconds()
-	after, again := l.place.cpu()
-	l.cpu, l.cpuErr = after-before, errors.Join(err, again)
-	if l.memoryErr == nil {
-		l.client, l.memory, l.memoryErr = l.place.peak()
-	}
-	finish()
-	<-ended
-	return emptied
+	l.usage, err = l.place.measure(l.reports, func() error {
+		ended.Go(func() {
+			if err := work(working); err != nil && working.Err() == nil {
+				l.fail(err)
+			}
+		})
+		return l.awaitEmpty(ctx)
+	})
+	return err
 }
 
 // awaitEmpty returns when the server says that the queue is empty. It does not ask before every report was settled, as far as this process

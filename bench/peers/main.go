@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if *asJSON {
 		e := json.NewEncoder(stdout)
 		e.SetIndent("", "  ")
-		return errors.Join(err, e.Encode(map[string]any{"machine": machine, "n": *n, "reps": *reps, "lines": lines, "samples": samples}))
+		return errors.Join(err, e.Encode(map[string]any{"machine": machine, "jobs": *n, "repetitions": *reps, "lines": lines, "samples": samples}))
 	}
 	fmt.Fprintf(stdout, "%d jobs, 1 in 4 a duplicate, no-op; %d repetitions, interleaved; median [min-max]\n", *n, *reps)
 	fmt.Fprintf(stdout, "%s\nload average %s\n\n", machine, loads(samples).text("%.1f"))

@@ -10,7 +10,7 @@ import (
 // sample is one row in one repetition.
 type sample struct {
 	Row        string  `json:"row"`
-	Rep        int     `json:"rep"`
+	Rep        int     `json:"repetition"`
 	Jobs       int     `json:"jobs"`
 	Duplicates int     `json:"duplicates"` // that the ledger recognised
 	Seconds    float64 `json:"seconds"`
@@ -18,16 +18,13 @@ type sample struct {
 	ServerCPU  float64 `json:"server_cpu_seconds"`
 	ClientRSS  int64   `json:"client_rss_bytes"`
 	ServerRSS  int64   `json:"server_rss_bytes"`
-	Load       float64 `json:"load_average"` // of the machine when it began
+	Load       float64 `json:"load_before"` // average of a minute
 }
 
 func (s sample) rate() float64 { return float64(s.Jobs) / s.Seconds }
 
 // cpu is seconds of CPU time, of client and servers, for 100,000 jobs.
 func (s sample) cpu() float64 { return (s.ClientCPU + s.ServerCPU) * 1e5 / float64(s.Jobs) }
-
-func (s sample) clientMiB() float64 { return float64(s.ClientRSS) / (1 << 20) }
-func (s sample) serverMiB() float64 { return float64(s.ServerRSS) / (1 << 20) }
 
 // spread is the median of some numbers and their range.
 type spread struct {
@@ -56,13 +53,13 @@ func (s spread) text(format string) string {
 
 // line is one row's samples, summarised.
 type line struct {
-	Row       string  `json:"row"`
-	Note      string  `json:"note"`
-	Reps      int     `json:"reps"`
-	Rate      spread  `json:"jobs_per_second"`
-	CPU       spread  `json:"cpu_seconds_per_100k"`
-	ClientMiB float64 `json:"client_mib"`
-	ServerMiB float64 `json:"server_mib"`
+	Row    string `json:"row"`
+	Note   string `json:"note"`
+	Reps   int    `json:"repetitions"`
+	Rate   spread `json:"jobs_per_second"`
+	CPU    spread `json:"cpu_s_per_100k"`
+	Client spread `json:"client_rss_bytes"`
+	Server spread `json:"server_rss_bytes"`
 	// Base divided by this row, in the same repetition; nil unless both were measured.
 	Base     string  `json:"base"`
 	OursRate *spread `json:"ours_rate_ratio,omitempty"`
@@ -86,7 +83,7 @@ func summarise(rows []row, samples []sample) (lines []line) {
 				continue
 			}
 			rate, cpu = append(rate, s.rate()), append(cpu, s.cpu())
-			client, server = append(client, s.clientMiB()), append(server, s.serverMiB())
+			client, server = append(client, float64(s.ClientRSS)), append(server, float64(s.ServerRSS))
 			if b, ok := at[place{r.base, s.Rep}]; ok && r.name != r.base {
 				rateRatio, cpuRatio = append(rateRatio, b.rate()/s.rate()), append(cpuRatio, b.cpu()/s.cpu())
 			}
@@ -95,7 +92,7 @@ func summarise(rows []row, samples []sample) (lines []line) {
 			continue
 		}
 		l := line{Row: r.name, Note: r.note, Base: r.base, Reps: len(rate), Rate: spreadOf(rate), CPU: spreadOf(cpu),
-			ClientMiB: spreadOf(client).Median, ServerMiB: spreadOf(server).Median}
+			Client: spreadOf(client), Server: spreadOf(server)}
 		if len(rateRatio) > 0 {
 			l.OursRate, l.OursCPU = new(spreadOf(rateRatio)), new(spreadOf(cpuRatio))
 		}
@@ -123,7 +120,7 @@ func printTable(out io.Writer, lines []line) error {
 			rate, cpu = l.OursRate.text("%.1f"), l.OursCPU.text("%.2f")
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%.0f+%.0f\t%s\t%s\t%s\n",
-			l.Row, l.Rate.text("%.0f"), l.CPU.text("%.1f"), l.ServerMiB, l.ClientMiB, rate, cpu, l.Note)
+			l.Row, l.Rate.text("%.0f"), l.CPU.text("%.1f"), l.Server.Median/(1<<20), l.Client.Median/(1<<20), rate, cpu, l.Note)
 	}
 	return w.Flush()
 }

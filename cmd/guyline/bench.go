@@ -228,9 +228,21 @@ func (a *app) printGoals(goals []bench.Goal) error {
 			sign = "<="
 		}
 		line := func(x float64) string { return sign + " " + strconv.FormatFloat(x, 'f', 2, 64) }
-		t.row(strconv.Itoa(g.Number), g.What, maybeRange(&g.Reached), line(g.Accept), line(g.WorldClass), string(g.Verdict))
+		t.row(strconv.Itoa(g.Number), g.What, reached(g), line(g.Accept), line(g.WorldClass), string(g.Verdict))
 	}
 	return t.flush()
+}
+
+// reached is shown with as many digits as it takes to see on which side of the lines the median is.
+func reached(g bench.Goal) string {
+	digits := 2
+	for shown := g; digits < 6; digits++ {
+		shown.Reached.Median, _ = strconv.ParseFloat(strconv.FormatFloat(g.Reached.Median, 'f', digits, 64), 64)
+		if shown.Judge() == g.Verdict {
+			break
+		}
+	}
+	return rangeOf(g.Reached, digits)
 }
 
 func maybe(x *float64) string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -42,6 +43,22 @@ func TestBench(t *testing.T) {
 	}
 	if left, err := os.ReadDir(s.dir); err != nil || len(left) != 2 { // testdata and profiles
 		t.Errorf("in the working directory: %v, %v", left, err)
+	}
+}
+
+// What is short of a goal does not look as if it had reached it.
+func TestBenchGoals(t *testing.T) {
+	t.Parallel()
+	for median, want := range map[float64]string{
+		0.25: "0.25 [0.10-0.90] >= 0.36 >= 0.45 missed", 0.3596: "0.3596 [0.1000-0.9000] >= 0.36 >= 0.45 missed", 0.36: "0.36 [0.10-0.90] >= 0.36 >= 0.45 accepted",
+		0.447: "0.447 [0.100-0.900] >= 0.36 >= 0.45 accepted", 0.453: "0.45 [0.10-0.90] >= 0.36 >= 0.45 world-class",
+	} {
+		g := bench.Goal{Number: 4, What: "rate / raw", Reached: bench.Range{Median: median, Min: 0.1, Max: 0.9}, Accept: 0.36, WorldClass: 0.45}
+		g.Verdict = g.Judge()
+		var out bytes.Buffer
+		if err := (&app{stdout: &out}).printGoals([]bench.Goal{g}); err != nil || !strings.Contains(squeeze(out.String()), "\n4 rate / raw "+want+"\n") {
+			t.Errorf("%v, %v, want %s in\n%s", median, err, want, out.String())
+		}
 	}
 }
 

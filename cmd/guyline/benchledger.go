@@ -30,6 +30,7 @@ func (a *app) benchLedgerCommand() *cobra.Command {
 			if err := cfg.Validate(); err != nil {
 				return usageError{err}
 			}
+			cfg.Version = version
 			r, err := bench.Ledger(cmd.Context(), cfg, a.say)
 			return printMeasured(cmd.Context(), a, r, err, a.printLedger)
 		},
@@ -45,11 +46,13 @@ func (a *app) benchLedgerCommand() *cobra.Command {
 
 func (a *app) printLedger(r *bench.LedgerResult) error {
 	keys := int64(r.Keys)
-	t := newTable(a.stdout)
+	t := a.benchSettings(r.Settings)
 	t.row("keys", humanize.Comma(keys))
 	t.row("bytes of an entry", humanize.Comma(int64(r.Entry)))
-	t.row("memory before, filled, after look-ups", humanize.IBytes(uint64(r.Empty)), humanize.IBytes(uint64(r.Filled)), humanize.IBytes(uint64(r.Read)))
-	t.row("memory a key, bytes", fmt.Sprint((r.Filled-r.Empty)/keys), fmt.Sprint((r.Read-r.Empty)/keys))
+	if r.Filled > 0 { // else it is unknown
+		t.row("memory before, filled, after look-ups", humanize.IBytes(uint64(r.Empty)), humanize.IBytes(uint64(r.Filled)), humanize.IBytes(uint64(r.Read)))
+		t.row("memory a key, bytes", fmt.Sprint((r.Filled-r.Empty)/keys), fmt.Sprint((r.Read-r.Empty)/keys))
+	}
 	t.row("disk, and a key, bytes", humanize.IBytes(uint64(r.Disk)), fmt.Sprint(r.Disk/keys))
 	for _, x := range []struct {
 		how string

@@ -15,7 +15,7 @@ func TestBenchLedger(t *testing.T) {
 	if !strings.Contains(e.stderr, "filling the ledger with 1000 entries") {
 		t.Errorf("it says:\n%s", e.stderr)
 	}
-	s.want(t, 0, []string{"bench", "ledger", "--keys", "1000", "--lookups", "256", "--server", "embedded", "--json"}, `{"keys":1000,"entry_bytes":5`)
+	s.want(t, 0, []string{"bench", "ledger", "--keys", "1000", "--lookups", "256", "--server", "embedded", "--json"}, `{"settings":{"version":"`, `"keys":1000,"entry_bytes":5`)
 	for args, want := range map[string]string{
 		"--keys 1": "1 keys, allowed: 1000 to ", "--lookups 1": "1 look-ups, allowed: 256 to ", "--text -1": "-1 bytes of text", "--server given": "not for a ledger", "--server x": `the server is "x"`,
 	} {

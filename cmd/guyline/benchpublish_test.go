@@ -11,7 +11,8 @@ import (
 func TestBenchPublish(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	s.want(t, 0, []string{"bench", "publish", "--rows", "1000", "--reps", "2"}, "guyline / raw: rate ", "the goal is a rate of at least 0.90\n")
+	s.want(t, 0, []string{"bench", "publish", "--rows", "1000", "--reps", "2"}, "server separate, sync interval\n", "list CSV, 1000 rows; the ledger has 0 other reports\n",
+		"guyline / raw: rate ", "the goal, a rate of at least 0.90, is ")
 	for _, args := range []string{"--lines --known 2000", "--server embedded --sync always"} {
 		e := s.want(t, 0, append(strings.Fields("bench publish --rows 1000 --reps 1 --json"), strings.Fields(args)...))
 		var r bench.PublishResult
