@@ -82,7 +82,8 @@ func (c *Consumer) work(d *delivery, n int, revision uint64) Outcome {
 	leave()
 	c.did("5 attempted")
 	j := judge(err, n, c.cfg.Queues.MaxAttempts, c.aside(d, n, err), c.cfg.Backoff, rand.Float64) // 6
-	if j.step == park {                                                                           // 7e
+
+	if j.step == park { // 7e
 		if o, ok := c.parkFailed(d, n, j); ok {
 			return o
 		}
