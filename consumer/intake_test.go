@@ -89,8 +89,10 @@ func TestEmptyQueueKeepsNoSlot(t *testing.T) {
 			close(release)
 			natstest.Eventually(t, "the idle worker to wait there", func() bool { return waits() > 0 })
 			w.check(invariant.Tally{Done: reports + 1})
-			if n := to - from; n > 0 {
-				t.Errorf("%d pulls waited at the empty queue during the backlog, want none", n)
+			// Against one that waits each time there are half as many as reports. A look that a busy server does not answer in time finds the
+			// other queue empty, too.
+			if n := to - from; n > reports/10 {
+				t.Errorf("%d pulls waited at the empty queue during the backlog of %d reports, want hardly one", n, reports)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/consumer"
 	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/internal/invariant"
@@ -160,7 +161,10 @@ func TestClocksOfTheDead(t *testing.T) {
 	w.drain()
 	w.wantReplays(keys[0], 0, "")
 	w.wantReplays(keys[1], 0, "")
-	w.wantReplays(keys[2], 1, "on schedule")
-	w.wantReplays(keys[3], 1, "on schedule")
+	for _, key := range keys[2:] { // on schedule, or because the first of them has landed and the portal answers
+		if n := len(w.events(key, audit.Replay)); n != 1 {
+			t.Errorf("%s was replayed %d times, want once", key.Short(), n)
+		}
+	}
 	w.ends(invariant.Tally{Done: 2, Dead: 2})
 }

@@ -121,8 +121,9 @@ func (l *Ledger) LookupLeader(ctx context.Context, site report.Token, key report
 }
 
 // Commit writes an entry if the report's entry still has the revision e.Revision, 0 meaning that there is
-// none, and returns the new revision. Otherwise nothing is written and the error is [ErrConflict]. After an
-// error of another kind the write may have happened: committing the same entry again tells.
+// none, and returns the new revision. Otherwise nothing is written and the error is [ErrConflict]; with [Ledger.Group]
+// the entry in the way may be e itself, if an answer was lost. After an error of another kind the write may have
+// happened: committing the same entry again tells.
 func (l *Ledger) Commit(ctx context.Context, e Entry) (revision uint64, err error) {
 	type answer struct {
 		revision uint64
