@@ -72,7 +72,7 @@ func TestBenchStopped(t *testing.T) {
 			s := newShop(t)
 			temp := t.TempDir()
 			s.env = []string{"TMPDIR=" + temp, "GUYLINE_NATS_URL=" + given.URL()}
-			p := s.background(t, "bench", "--n", "100000", "--designs", "naive", "--server", server)
+			p := s.background(t, "bench", "--n", "1000", "--reps", "100", "--designs", "naive", "--server", server)
 			natstest.Eventually(t, "the check to be over", func() bool { return strings.Contains(p.stderr.String(), `"msg":"checked"`) })
 			e := p.stop(syscall.SIGINT)
 			lines := strings.Split(strings.TrimSpace(e.stderr), "\n")

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,11 +25,36 @@ import (
 // working directory of their own. Their extraction processes are known by their argument, as they get no environment.
 const asCommand = "BE_THE_COMMAND"
 
+// quick is the command for what runs to its end. The tests run hundreds of those, and a process under the race detector takes four times the
+// processor time to do the same. What goes on beside others, [shop.background], is this test binary, with the race detector if that has it.
+var quick = os.Args[0]
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" || len(os.Args) > 1 && os.Args[1] == "extract-child" {
 		main()
 	}
-	os.Exit(m.Run())
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	if raced() {
+		dir, err := os.MkdirTemp("", "guyline-test-*")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		quick = filepath.Join(dir, "guyline")
+		if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", quick, ".").CombinedOutput(); err != nil {
+			panic(fmt.Sprintf("%v: %s", err, out))
+		}
+	}
+	return m.Run()
+}
+
+// raced reports whether this binary has the race detector.
+func raced() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // shop is a working directory with the reports of testdata.
@@ -44,8 +72,8 @@ func newShop(t *testing.T, env ...string) *shop {
 	return s
 }
 
-func (s *shop) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+func (s *shop) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = s.dir
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "GUYLINE_") {
@@ -65,7 +93,7 @@ type ended struct {
 // do runs a command to its end, with stdin as its standard input.
 func (s *shop) do(t *testing.T, stdin string, args ...string) ended {
 	t.Helper()
-	cmd := s.command(t.Context(), args...)
+	cmd := s.command(t.Context(), quick, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
 	err := cmd.Run()
@@ -104,7 +132,7 @@ type process struct {
 // background starts a command. It is killed when t ends, if it has not ended by then.
 func (s *shop) background(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: s.command(context.Background(), args...), exited: make(chan struct{})}
+	p := &process{cmd: s.command(context.Background(), os.Args[0], args...), exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {

@@ -98,7 +98,7 @@ func TestStopWithoutReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := s.command(context.Background(), "run")
+	cmd := s.command(context.Background(), os.Args[0], "run")
 	cmd.Stdout, cmd.Stderr = w, w
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

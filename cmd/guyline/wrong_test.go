@@ -180,7 +180,7 @@ func TestListThroughPipe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := s.command(t.Context(), strings.Fields(args)...)
+		cmd := s.command(t.Context(), quick, strings.Fields(args)...)
 		cmd.ExtraFiles = []*os.File{r}
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
