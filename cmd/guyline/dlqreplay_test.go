@@ -128,7 +128,7 @@ func TestReplayInterrupted(t *testing.T) {
 func TestReplayKilled(t *testing.T) {
 	t.Parallel()
 	y := newReplayYard(t)
-	const n, rounds = 800, 6
+	const n, rounds = 400, 4
 	y.dead(t, n)
 	y.work(t, lives)
 	killed := 0
@@ -162,7 +162,7 @@ func TestReplayKilled(t *testing.T) {
 func TestReplayTwice(t *testing.T) {
 	t.Parallel()
 	y := newReplayYard(t)
-	const n = 400
+	const n = 200
 	y.dead(t, n)
 	y.work(t, lives)
 	a := y.background(t, "dlq", "replay", "--code", "forbidden", "--yes", "--actor", "ada")
