@@ -116,7 +116,7 @@ func (w *watch) round(ctx context.Context) error {
 		return err
 	}
 	apart := time.Duration(0)
-	if w.c.cfg.Queues.Replicas > 1 {
+	if state.Replicas > 1 { // what Config says is for setup, and a worker may not have been told
 		apart = interestCheck
 	}
 	looked := map[uint64]time.Time{}

@@ -63,6 +63,7 @@ type State struct {
 	Oldest    time.Time    // when the oldest stored message was put, a copy as well; zero if none is
 	Delivered uint64       // the highest sequence that was ever delivered
 	Created   [2]time.Time // of stream and consumer: a change means that sequences have started anew
+	Replicas  int          // of the stream
 }
 
 // State reads a queue. Stream and consumer are two reads, so under load the numbers can be off by what
@@ -98,6 +99,7 @@ func (q *Queues) state(ctx context.Context, name string) (State, error) {
 	st := State{
 		Stored: s.CachedInfo().State.Msgs, Waiting: info.NumPending, InWork: uint64(info.NumAckPending), Pulling: info.NumWaiting, Paused: info.Paused,
 		Delivered: info.Delivered.Stream, Created: [2]time.Time{s.CachedInfo().Created, info.Created},
+		Replicas: s.CachedInfo().Config.Replicas,
 	}
 	if st.Stored > 0 {
 		st.Oldest = s.CachedInfo().State.FirstTime
