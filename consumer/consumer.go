@@ -73,6 +73,7 @@ type Consumer struct {
 	due      dueWarnings
 
 	down     outages
+	clock    clock
 	inflight *inflight
 
 	upstreams upstreams

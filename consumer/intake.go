@@ -129,9 +129,11 @@ func (c *Consumer) admit(ctx context.Context) bool {
 func (c *Consumer) findWorker(ctx context.Context, name string, failures int) (*jetstream.ConsumerInfo, error) {
 	ask, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	asked := time.Now()
 	found, err := c.queues.Worker(ask, name)
 	switch {
 	case err == nil:
+		c.clock.set(found.CachedInfo().TimeStamp, asked, time.Now())
 		if failures > 0 {
 			c.log.Info("pulling again", "queue", name)
 		}

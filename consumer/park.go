@@ -27,7 +27,7 @@ func (c *Consumer) mayPark(d *delivery) bool {
 		return false
 	}
 	p := d.Carried.Parking
-	return p == nil || time.Since(p.Since) < c.cfg.ParkMax
+	return p == nil || c.clock.now().Sub(p.Since) < c.cfg.ParkMax
 }
 
 // aside notes what an attempt has shown of its report's upstream, and reports whether the report is to be parked should it have failed
@@ -71,7 +71,7 @@ func (c *Consumer) parkFailed(d *delivery, n int, j judgement) (o Outcome, ok bo
 // attempts it has behind it; a suspect stays one unless it was tried. It is not ok if the server has not done it: then the report takes its way
 // as if nothing were ever parked.
 func (c *Consumer) park(d *delivery, spent int, why stream.Parking, suspect bool) (o Outcome, ok bool) {
-	now := time.Now().UTC()
+	now := c.clock.now()
 	why.Since = now
 	carried := d.Carried
 	if p := carried.Parking; p != nil {
