@@ -34,10 +34,13 @@ type delivery struct {
 	entered   bool // row 4b has found out whether it is a suspect
 	ahead     ahead
 
-	ackWait time.Duration
-	mu      sync.Mutex
-	beatAt  time.Time // when the server last knew that somebody works on it
-	over    bool      // the last word about it is said
+	stored time.Time // in its queue
+
+	ackWait  time.Duration
+	mu       sync.Mutex
+	beatAt   time.Time // when the server last knew that somebody works on it
+	over     bool      // the last word about it is said
+	disowned bool      // see hand.disown
 
 	handlers *handlers
 	stuck    <-chan returned // set if the handler outlived its time-out: tells when it returns
@@ -74,7 +77,7 @@ func (c *Consumer) receive(m *nats.Msg, since time.Time, q *durable) (*delivery,
 	ref := stream.Ref{Stream: meta.Stream, Sequence: meta.Sequence.Stream}
 	d := &delivery{
 		Message: stream.Read(ref, m.Subject, m.Header, m.Data, meta.Timestamp),
-		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, older: q.older(meta),
+		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, older: q.older(meta), stored: meta.Timestamp,
 		ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log,
 	}
 	d.ours = d.count > 1 && !d.older && c.ours.take(d)
@@ -119,7 +122,7 @@ func (d *delivery) again() bool {
 func (d *delivery) lost() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return time.Since(d.beatAt) > d.ackWait
+	return d.disowned || time.Since(d.beatAt) > d.ackWait
 }
 
 // hand is everything in hand.
@@ -141,6 +144,18 @@ func (h *hand) remove(d *delivery) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.in, d)
+}
+
+// disown gives up what is in hand of a queue and was stored there before its consumer was made anew at a time: no word about it is said any
+// more. If the stream was made anew too, the same sequence may be another report's, and the word would be about that.
+func (h *hand) disown(queue string, made time.Time) {
+	for _, d := range h.all() {
+		if d.Ref.Stream == queue && d.stored.Before(made) {
+			d.mu.Lock()
+			d.disowned = true
+			d.mu.Unlock()
+		}
+	}
 }
 
 func (h *hand) all() []*delivery {

@@ -73,6 +73,9 @@ func (c *Consumer) intake(ctx context.Context, name string, mine, other *atomic.
 				}
 				continue
 			}
+			if !found.Created.Equal(q.made) {
+				c.hand.disown(name, found.Created)
+			}
 			failures, q.checked, q.made, q.last = 0, time.Now(), found.Created, found.Delivered.Consumer
 		}
 		if err := c.pull(p, q, mine, other); err != nil {

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -20,7 +21,11 @@ func (d *delivery) ack() {
 func (d *delivery) confirm(ctx context.Context) {
 	d.mu.Lock()
 	d.over = true
+	disowned := d.disowned
 	d.mu.Unlock()
+	if disowned {
+		return
+	}
 	if _, err := d.nc.RequestWithContext(ctx, d.msg.Reply, []byte("+ACK")); err != nil {
 		d.log().Debug("ack not confirmed; if it is lost the report is delivered again", "err", err)
 	}
@@ -70,4 +75,12 @@ func (d *delivery) last(word string) error {
 	return d.say(word)
 }
 
-func (d *delivery) say(word string) error { return d.nc.Publish(d.msg.Reply, []byte(word)) }
+// say sends a word about the message. The caller has the lock.
+func (d *delivery) say(word string) error {
+	if d.disowned {
+		return errDisowned
+	}
+	return d.nc.Publish(d.msg.Reply, []byte(word))
+}
+
+var errDisowned = errors.New("its consumer was made anew since")

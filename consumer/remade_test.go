@@ -1,0 +1,71 @@
+package consumer
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/guyline/guyline/internal/invariant"
+	"github.com/guyline/guyline/internal/natstest"
+	"github.com/guyline/guyline/report"
+	"github.com/guyline/guyline/stream"
+)
+
+// The queue is deleted and made anew while a report is in hand, so that another one gets its sequence. What becomes of the first says nothing
+// to the server about the second.
+func TestQueueMadeAnewUnderAReport(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		first run
+		kind  Kind
+		want  invariant.Tally
+	}{
+		"lands":                 {succeed, Succeeded, invariant.Tally{Done: 2}},
+		"fails":                 {fail, Retried, invariant.Tally{Done: 1}}, // it has left with the queue
+		"dies":                  {poison, Buried, invariant.Tally{Done: 1, Dead: 1}},
+		"has its upstream down": {refuse, LeftAlone, invariant.Tally{Done: 1}}, // and so has the other then
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, attempts := quick(), 2
+			cfg.Queues.AckWait = time.Hour
+			if tt.kind == LeftAlone {
+				cfg.ParkMax, attempts = cfg.AttemptTimeout, 1
+			}
+			settle, settled, started := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			w := newWorld(t, cfg, script{
+				"A": {func(ctx context.Context) (report.Result, error) {
+					<-settle
+					return tt.first(ctx)
+				}},
+				"B": {func(ctx context.Context) (report.Result, error) {
+					close(started)
+					<-settled
+					return fail(ctx)
+				}, succeed},
+			})
+			w.publish("A")
+			w.start()
+			natstest.Eventually(t, "the handler to run", func() bool { return w.ran("A") == 1 })
+			if err := w.js.DeleteStream(t.Context(), stream.Reports); err != nil {
+				t.Fatal(err)
+			}
+			if err := stream.Setup(t.Context(), w.js, cfg.Queues); err != nil {
+				t.Fatal(err)
+			}
+			w.publish("B")
+			awaitClosed(t, "B to be in work", started)
+			close(settle)
+			w.await("A", tt.kind)
+			close(settled)
+			if tt.want.Done+tt.want.Dead == 1 {
+				w.keys = w.keys[1:]
+			}
+			w.await("B", Succeeded)
+			w.check(tt.want)
+			if got := w.entry("B").Attempts; got != attempts {
+				t.Errorf("B took %d attempts, want %d", got, attempts)
+			}
+		})
+	}
+}
