@@ -11,7 +11,7 @@ type clock struct {
 	ahead atomic.Int64 // the server's, of this process's, in nanoseconds
 }
 
-// set learns from what the server said was the time, somewhen between two times of this process.
+// set learns from what the server said was the time, at some moment between two times of this process.
 func (c *clock) set(server, from, to time.Time) {
 	switch {
 	case server.Before(from):
