@@ -37,7 +37,8 @@
 //
 // Downloads and inspections have separate limits: as many files are inspected at once as there are CPUs, and further
 // reports wait for a process as long as their context lasts, while others download. A context that ends, while
-// waiting or working, is no verdict: its error is returned plainly.
+// waiting or working, is no verdict: its error is returned plainly. Only a deadline that passes when the file has been fetched
+// is told, as transient (timeout): the reason says how much of the time went by waiting, as the source is not to blame.
 //
 // # In a program of your own
 //

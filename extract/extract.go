@@ -44,6 +44,7 @@ type Extractor struct {
 	sources *source.Sources
 	pool    *child.Pool      // nil with a command
 	command *command.Command // nil without
+	turns   chan struct{}    // one per inspection under way
 }
 
 // Open checks the configuration and starts the first extraction process. With a cold cache that takes several seconds,
@@ -76,7 +77,7 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (*Extractor, error)
 	if err != nil {
 		return nil, fmt.Errorf("extract: %w", err)
 	}
-	x := &Extractor{sources: sources}
+	x := &Extractor{sources: sources, turns: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	if cfg.Command != "" {
 		x.command, err = command.New(command.Config{Line: cfg.Command, Exec: with(cfg.Self, "exec")})
 	} else {
@@ -113,10 +114,10 @@ func (x *Extractor) Close() error {
 }
 
 // Extract fetches and inspects one report. The result is [Facts], or what the command prints. An error has a kind and code of
-// package report; if ctx has ended it is ctx's error, whatever else went wrong.
+// package report; if ctx has ended it is ctx's error, whatever else went wrong, unless its deadline has passed since the file was fetched.
 func (x *Extractor) Extract(ctx context.Context, ev report.Event) (report.Result, error) {
 	result, err := x.extract(ctx, ev)
-	if err != nil && ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil && !errors.Is(err, errLate) {
 		err = ctx.Err()
 	}
 	if err != nil {
@@ -132,7 +133,7 @@ func (x *Extractor) extract(ctx context.Context, ev report.Event) (report.Result
 	}
 	defer f.Close()
 	result, err := x.inspect(ctx, f, ev)
-	if changed := f.Settled(ctx); changed != nil {
+	if changed := f.Settled(ctx); changed != nil && !errors.Is(err, errLate) {
 		return nil, changed // a verdict on a file that changes would be a verdict on nothing
 	}
 	return result, err

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/guyline/guyline/extract/pdf"
 	"github.com/guyline/guyline/extract/source"
 	"github.com/guyline/guyline/report"
 )
@@ -28,9 +29,9 @@ func (x *Extractor) inspect(ctx context.Context, f *source.File, ev report.Event
 			fmt.Errorf("the file's SHA-256 is %s, but the event says %s; deliver the file that was published", f.SHA256, strings.ToLower(ev.SHA256))))
 	}
 	if x.command != nil {
-		return x.command.Inspect(ctx, ev, f.File)
+		return inTurn(ctx, x.turns, func() (report.Result, error) { return x.command.Inspect(ctx, ev, f.File) })
 	}
-	doc, err := x.pool.Inspect(ctx, f.File, f.Size)
+	doc, err := inTurn(ctx, x.turns, func() (pdf.Document, error) { return x.pool.Inspect(ctx, f.File, f.Size) })
 	switch report.Classify(err).Code {
 	case report.CodeMalformedPDF, report.CodeNoPages:
 		err = orIncomplete(!whole, err)

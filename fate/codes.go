@@ -56,7 +56,7 @@ var diagnoses = map[report.Code]diagnosis{
 	report.CodeShortRead:         {"the file did not come whole", repairFile | awaitSource},
 	report.CodeStillUploading:    {"the file was still being written", bringFile},
 	report.CodeSHA256Mismatch:    {"the file is not the one that was announced", repairFile},
-	report.CodeTimeout:           {"the source did not answer in time", awaitSource},
+	report.CodeTimeout:           {"the source did not answer in time, or the worker was not done in time", awaitSource | changeWorker},
 	report.CodeConnection:        {"the source refused or broke the connection", awaitSource},
 	report.CodeThrottled:         {"the source asked to be left alone for a while", awaitSource},
 	report.CodeServerError:       {"the source had an error of its own", awaitSource},
