@@ -178,7 +178,6 @@ func TestAuditWrongUsage(t *testing.T) {
 		{[]string{"keygen", "--out", "x", "--name", "two words"}, "no spaces"},
 		{[]string{"keygen", "--out", "x", "--name", "a\x1b[31mb"}, "all printable"},
 		{[]string{"keygen", "--out", "x", "--name", "a\u202eb"}, "all printable"},
-		{[]string{"keygen", "--out", "x", "--name", ""}, "all printable"},
 		{[]string{"checkpoint"}, "--key FILE"},
 		{[]string{"checkpoint", "--key", private}, "name of the file"},
 		{[]string{"checkpoint", "--key", "\n" + private}, "name of the file"},

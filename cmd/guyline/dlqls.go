@@ -120,7 +120,8 @@ func cutTo(s string, n int) string {
 
 // width is how many characters a line of standard output has; without a terminal as many as a row can have.
 func (a *app) width() int {
-	if f, ok := a.stdout.(*os.File); ok {
+	if isTerminal(a.stdout) {
+		f := a.stdout.(*output).to.(*os.File)
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
 			return n
 		}

@@ -54,7 +54,8 @@ func main() {
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, signals <-chan os.Signal) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, hurry: make(chan struct{})}
+	out := &output{to: stdout}
+	a := &app{stdin: stdin, stdout: out, stderr: stderr, hurry: make(chan struct{})}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	done := make(chan struct{})
@@ -63,10 +64,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root := a.command()
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	a.flushLog()
+	if failed := out.err(); failed != nil && (err == nil || errors.Is(err, errPerson)) {
+		err = failed
+	}
 	if err == nil {
 		return 0
 	}
@@ -127,7 +131,12 @@ func (a *app) command() *cobra.Command {
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.configure() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := emptyFlag(cmd); err != nil {
+				return err
+			}
+			return a.configure()
+		},
 	}
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON: one value, or JSON lines for lists")
 	root.PersistentFlags().StringVar(&a.actor, "actor", actor(), "who acts, for the audit trail")
@@ -191,6 +200,16 @@ func asUsage(cmd *cobra.Command) {
 	}
 }
 
+// emptyFlag finds a flag that was given with nothing: a shell's variable that is not set would list, publish or replay what nobody meant.
+func emptyFlag(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" {
+			err = usageError{fmt.Errorf("--%s is empty: leave it out, or say what is meant (see `%s --help`)", f.Name, cmd.CommandPath())}
+		}
+	})
+	return err
+}
+
 // plain says what a flag must be, in place of what a parser says.
 func plain(err error) error {
 	e, ok := errors.AsType[*pflag.InvalidValueError](err)
@@ -244,6 +263,9 @@ func (a *app) flushLog() {
 }
 
 func isTerminal(w any) bool {
+	if out, ok := w.(*output); ok {
+		w = out.to
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 	"unicode"
@@ -17,6 +19,27 @@ import (
 
 	"github.com/guyline/guyline/report"
 )
+
+// output is standard output. It remembers that it has failed, as on a full disk: a command that could not say its answer has not worked.
+type output struct {
+	to     io.Writer
+	mu     sync.Mutex
+	failed error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, err := o.to.Write(p)
+	o.failed = cmp.Or(o.failed, err)
+	return n, err
+}
+
+func (o *output) err() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.failed
+}
 
 // printJSON prints one value on one line.
 func (a *app) printJSON(v any) error {
