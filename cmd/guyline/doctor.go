@@ -39,7 +39,7 @@ func (a *app) examine(ctx context.Context) error {
 	case err != nil && len(denied) > 0:
 		return fmt.Errorf("look at the server: %w: this user may not %s to %s", err, denied[0].Act, denied[0].Subject)
 	case err != nil:
-		return fmt.Errorf("look at the server: %w", err)
+		return fmt.Errorf("look at the server: %w", hintJetStream(err))
 	}
 	return a.printDiagnosis(doctor.Examine(facts))
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+
 	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/doctor"
 	"github.com/guyline/guyline/internal/natstest"
@@ -90,6 +92,26 @@ func TestDoctorServer(t *testing.T) {
 	server.Stop(t)
 	if e := s.want(t, exitFailed, []string{"doctor"}); strings.Count(e.stderr, "\n") != 1 {
 		t.Errorf("without a server:\n%s", e.stderr)
+	}
+}
+
+// A server without JetStream, as nats-server starts without options, is told what it lacks.
+func TestNoJetStream(t *testing.T) {
+	t.Parallel()
+	server, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Start()
+	t.Cleanup(server.Shutdown)
+	if !server.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server does not start")
+	}
+	s := newShop(t, "GUYLINE_NATS_URL="+server.ClientURL())
+	for _, args := range []string{"setup", "status", "run", "doctor"} {
+		if e := s.want(t, exitFailed, []string{args}); !strings.Contains(e.stderr, "start it with `nats-server -js`") {
+			t.Errorf("%s says:\n%s", args, e.stderr)
+		}
 	}
 }
 

@@ -54,6 +54,7 @@ func (a *app) open(ctx context.Context, as access) (_ *session, err error) {
 	defer func() {
 		if err != nil {
 			s.Close()
+			err = hintJetStream(err)
 		}
 	}()
 	cfg := a.cfg.Consumer(version).Queues
@@ -81,6 +82,16 @@ func (a *app) open(ctx context.Context, as access) (_ *session, err error) {
 	s.letters = dlq.New(s.js, s.queues, s.ledger, s.trail, a.cfg.ReplayMax)
 	s.finder = fate.New(s.queues, s.letters, s.ledger, s.trail)
 	return s, nil
+}
+
+// hintJetStream adds what a server lacks that nobody answers on.
+func hintJetStream(err error) error {
+	for _, none := range []error{nats.ErrNoResponders, jetstream.ErrJetStreamNotEnabled, jetstream.ErrJetStreamNotEnabledForAccount} {
+		if errors.Is(err, none) {
+			return fmt.Errorf("%w: the server has no JetStream: start it with `nats-server -js`, or enable JetStream for this user's account", err)
+		}
+	}
+	return err
 }
 
 // keepLedger has the ledger remember for as long as GUYLINE_LEDGER_TTL says. What it holds it forgets only if a person agrees, in

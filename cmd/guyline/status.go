@@ -32,16 +32,19 @@ func (a *app) statusCommand() *cobra.Command {
 	return cmd
 }
 
-// watch looks again and again. The store is free between two looks, so that others can work with it.
+// watch looks again and again. The store is free between two looks, so that others can work with it. Once it has seen something, it
+// waits for a server that is away.
 func (a *app) watch(ctx context.Context) error {
-	for {
+	for seen := false; ; {
 		err := a.look(ctx, true)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, embedded.ErrHeld):
-			a.log.Warn("no look at the store this time", "err", err)
-		case err != nil:
+		case err == nil:
+			seen = true
+		case seen || errors.Is(err, embedded.ErrHeld):
+			a.log.Warn("no look this time", "err", err)
+		default:
 			return err
 		}
 		select {
@@ -116,7 +119,11 @@ func (a *app) printStatus(ctx context.Context, s *session, watch bool) error {
 
 // printSoon lists the dead whose deadline is near.
 func (a *app) printSoon(c fate.Counts) error {
-	fmt.Fprintf(a.stdout, "\n%d of the dead are due within %s, or overdue:\n", c.DueSoon, span(a.cfg.DueWarn))
+	are := "are"
+	if c.DueSoon == 1 {
+		are = "is"
+	}
+	fmt.Fprintf(a.stdout, "\n%d of the dead %s due within %s, or overdue:\n", c.DueSoon, are, span(a.cfg.DueWarn))
 	t := newTable(a.stdout, "  DUE", "KEY", "SITE", "CODE", "REASON")
 	for _, d := range c.Soonest {
 		t.row("  "+when(d.Due), d.Key.Short(), d.SiteID, string(d.Code), report.Line(d.Reason, maxLsReason))

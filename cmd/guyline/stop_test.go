@@ -139,6 +139,27 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// A watch outlives a server that is away for a while, but does not wait for one that was never there.
+func TestWatchServerAway(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t)
+	s := newShop(t, "GUYLINE_NATS_URL="+server.URL())
+	s.want(t, 0, []string{"setup"})
+	p := s.background(t, "status", "--watch", "--json")
+	looks := func() int { return strings.Count(p.stdout.String(), `"waiting":0`) }
+	natstest.Eventually(t, "the first look", func() bool { return looks() > 0 })
+	server.Stop(t)
+	natstest.Eventually(t, "a look at nothing", func() bool { return strings.Contains(p.stderr.String(), `"msg":"no look this time"`) })
+	before := looks()
+	server.Restart(t)
+	natstest.Eventually(t, "a look after that", func() bool { return looks() > before })
+	if e := p.stop(syscall.SIGINT); e.code != 0 {
+		t.Errorf("exit %d\n%s", e.code, e.stderr)
+	}
+	server.Stop(t)
+	s.want(t, exitFailed, []string{"status", "--watch"})
+}
+
 func (s *shop) counts(t *testing.T) (c fate.Counts) {
 	t.Helper()
 	e := s.want(t, 0, []string{"status", "--json"})
