@@ -69,6 +69,9 @@ var (
 	// ErrNoStore means that the directory holds no store and none was to be created.
 	ErrNoStore = errors.New("no store")
 
+	// ErrDirectory means that there can be no store there: it is no directory, or this user may not make or read it.
+	ErrDirectory = errors.New("it must be a directory")
+
 	// ErrHeld means that another process holds the store and it cannot be shared.
 	ErrHeld = errors.New("held by another process")
 )
@@ -112,7 +115,7 @@ type Store struct {
 // Open opens the store, in process or over the address of the process that holds it. It waits up
 // to 10 seconds, or until ctx ends, for the lock or an address that answers.
 //
-// Errors: [ErrNoStore], [ErrHeld], and one line for whatever is wrong with the directory.
+// Errors: [ErrNoStore], [ErrDirectory], [ErrHeld], and one line for whatever is wrong with the directory.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := prepare(cfg.Dir, cfg.Create); err != nil {
 		return nil, err

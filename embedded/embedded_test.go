@@ -43,9 +43,9 @@ func TestOpenErrors(t *testing.T) {
 	}{
 		{"missing", Config{Dir: "./guyline-data"}, ErrNoStore, "no store at ./guyline-data"},
 		{"empty", Config{Dir: t.TempDir()}, ErrNoStore, "no store at "},
-		{"a file", Config{Dir: file}, nil, "not a directory"},
-		{"a file, create", Config{Dir: file, Create: true}, nil, "create the directory: not a directory"},
-		{"below a file", Config{Dir: filepath.Join(file, "data"), Create: true}, nil, "create the directory: not a directory"},
+		{"a file", Config{Dir: file}, ErrDirectory, "not a directory"},
+		{"a file, create", Config{Dir: file, Create: true}, ErrDirectory, "create it: not a directory"},
+		{"below a file", Config{Dir: filepath.Join(file, "data"), Create: true}, ErrDirectory, "create it: not a directory"},
 		{"no lock file", Config{Dir: noLock, Create: true}, nil, "take its lock: is a directory"},
 		{"no data directory", Config{Dir: noData, Create: true}, nil, "storage directory is not a directory"},
 	} {

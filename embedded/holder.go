@@ -44,7 +44,7 @@ func urlPath(dir string) string { return filepath.Join(dir, "nats.url") }
 func prepare(dir string, create bool) error {
 	if create {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("store %s: create the directory: %w; use another one", dir, bare(err))
+			return fmt.Errorf("store %s: create it: %w: %w that can be made", dir, bare(err), ErrDirectory)
 		}
 		return nil
 	}
@@ -54,7 +54,7 @@ func prepare(dir string, create bool) error {
 			return nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("store %s: look for a store: %w; use another directory", dir, bare(err))
+			return fmt.Errorf("store %s: look for it: %w: %w that can be read", dir, bare(err), ErrDirectory)
 		}
 	}
 	return fmt.Errorf("%w at %s", ErrNoStore, dir)

@@ -140,8 +140,11 @@ func (a *app) connect(ctx context.Context, as access, opts ...nats.Option) (_ *s
 		}
 	} else {
 		if s.store, err = embedded.Open(ctx, a.cfg.Embedded(as != reads, as == serves, a.log)); err != nil {
-			if errors.Is(err, embedded.ErrNoStore) {
-				return nil, fmt.Errorf("%w: `guyline run` or `guyline publish` makes one, GUYLINE_DATA_DIR names another", err)
+			switch {
+			case errors.Is(err, embedded.ErrNoStore):
+				err = fmt.Errorf("%w: `guyline run` or `guyline publish` makes one, GUYLINE_DATA_DIR names another", err)
+			case errors.Is(err, embedded.ErrDirectory):
+				err = usageError{fmt.Errorf("GUYLINE_DATA_DIR: %w", err)}
 			}
 			return nil, err
 		}
