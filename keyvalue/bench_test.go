@@ -38,6 +38,7 @@ func BenchmarkCommit(b *testing.B) {
 						open.Done()
 					})
 				}
+				b.StartTimer() // Loop has stopped it, and the last commits belong to the count
 				open.Wait()
 			})
 		}
@@ -68,6 +69,7 @@ func BenchmarkLookup(b *testing.B) {
 		unknown[i] = report.Ref{Site: "TWR-8842", Key: report.NewKey("TWR-8842", fmt.Sprint("unknown", i))}
 	}
 	b.Run("one", func(b *testing.B) {
+		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			r := refs[i%entries]
 			if _, err := l.Lookup(context.Background(), r.Site, r.Key); err != nil {
@@ -81,6 +83,7 @@ func BenchmarkLookup(b *testing.B) {
 		found int
 	}{{"unknown", unknown, 0}, {"known", refs, together}} {
 		b.Run(fmt.Sprint(together, " ", kind.name), func(b *testing.B) {
+			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				at := i * together % (entries - together)
 				got, err := l.Answers(context.Background(), kind.refs[at:at+together])
