@@ -89,7 +89,7 @@ func (c LatencyConfig) Validate() error {
 	}
 	for i, p := range c.Parts {
 		if !slices.Contains(Parts(c.Place.Mode), p) || slices.Contains(c.Parts[:i], p) {
-			return fmt.Errorf("the parts name %.40q, allowed are, each once, on this server: %s", string(p), words(Parts(c.Place.Mode)))
+			return fmt.Errorf("the parts name %.40q, allowed are, each once, on this server: %s", string(p), join(Parts(c.Place.Mode)))
 		}
 	}
 	return c.Place.Validate()
@@ -127,16 +127,6 @@ func Latency(ctx context.Context, cfg LatencyConfig, log *slog.Logger) (*Latency
 	r.Settings.LoadAfter = loadNow()
 	r.judge()
 	return r, nil
-}
-
-func words(parts []Part) (out string) {
-	for i, p := range parts {
-		if i > 0 {
-			out += ","
-		}
-		out += string(p)
-	}
-	return out
 }
 
 // quantile is the smallest value that at least this share of the sorted ones does not exceed.

@@ -51,46 +51,36 @@ func (c LatencyConfig) watchIdle(ctx context.Context, pid int) (row IdleResult, 
 	if err := wait(min(calm, c.Idle)); err != nil {
 		return row, err
 	}
-	others := children(pid)
-	read := func() (own, other time.Duration, err error) {
-		if own, err = processCPU(pid); err != nil {
-			return own, other, err
-		}
-		for _, p := range others {
-			cpu, err := processCPU(p)
-			if err != nil {
-				return own, other, err
-			}
-			other += cpu
-		}
-		return own, other, nil
-	}
-	own, other, err := read()
-	if err != nil {
+	self, others := []int{pid}, children(pid)
+	own, err := total(self, processCPU)
+	other, unknown := total(others, processCPU)
+	if err := errors.Join(err, unknown); err != nil {
 		return row, err
 	}
 	began := time.Now()
 	if err := wait(c.Idle); err != nil {
 		return row, err
 	}
-	ownAfter, otherAfter, err := read()
-	if err != nil {
+	ownAfter, err := total(self, processCPU)
+	otherAfter, unknown := total(others, processCPU)
+	if err := errors.Join(err, unknown); err != nil {
 		return row, err
 	}
 	row.Seconds = time.Since(began).Seconds()
 	row.CPU = 100 * (ownAfter - own).Seconds() / row.Seconds
 	row.InspectionCPU = 100 * (otherAfter - other).Seconds() / row.Seconds
-	if row.RSS, err = residentNow(pid); err != nil {
-		return row, err
+	row.RSS, err = total(self, residentNow)
+	row.InspectionRSS, unknown = total(others, residentNow)
+	return row, errors.Join(err, unknown)
+}
+
+// total adds up what each of some processes uses.
+func total[N time.Duration | int64](pids []int, uses func(pid int) (N, error)) (sum N, err error) {
+	for _, pid := range pids {
+		n, failed := uses(pid)
+		sum, err = sum+n, errors.Join(err, failed)
 	}
-	for _, p := range others {
-		rss, err := residentNow(p)
-		if err != nil {
-			return row, err
-		}
-		row.InspectionRSS += rss
-	}
-	return row, nil
+	return sum, err
 }
 
 // children are the processes that a process has started, where /proc tells.

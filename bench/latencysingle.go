@@ -80,9 +80,29 @@ func measureSingle(ctx context.Context, cfg LatencyConfig, r *LatencyResult) (er
 	defer func() { err = errors.Join(err, stop()) }()
 
 	r.Single = &SingleResult{}
-	alone := make([]time.Duration, 0, cfg.Samples)
-	stored := make([]time.Duration, 0, cfg.Samples)
-	for range cfg.Samples {
+	if err := b.alone(ctx, &j, cfg.Samples, r.Single); err != nil {
+		return err
+	}
+	all, began := j.expect(cfg.Reports), time.Now()
+	if err := b.publish(ctx, cfg.Reports, j.begin); err != nil {
+		return err
+	}
+	if err := await(ctx, all, "the reports that show the largest rate"); err != nil {
+		return err
+	}
+	_, last, err := j.times()
+	if err != nil {
+		return err
+	}
+	r.Single.Max = float64(cfg.Reports) / last.Sub(began).Seconds()
+	return b.half(ctx, &j, cfg.Load, r.Single)
+}
+
+// alone publishes one report at a time.
+func (b *bed) alone(ctx context.Context, j *journeys, samples int, r *SingleResult) error {
+	done := make([]time.Duration, 0, samples)
+	stored := make([]time.Duration, 0, samples)
+	for range samples {
 		select {
 		case <-time.After(100*time.Millisecond + rand.N(100*time.Millisecond)):
 		case <-ctx.Done():
@@ -102,37 +122,27 @@ func measureSingle(ctx context.Context, cfg LatencyConfig, r *LatencyResult) (er
 		if err != nil {
 			return err
 		}
-		alone = append(alone, took...)
+		done = append(done, took...)
 	}
-	slices.Sort(alone)
+	slices.Sort(done)
 	slices.Sort(stored)
-	r.Single.Idle, r.Single.Stored = percentiles(alone), percentiles(stored)
+	r.Idle, r.Stored = percentiles(done), percentiles(stored)
+	return nil
+}
 
-	all, began := j.expect(cfg.Reports), time.Now()
-	if err := b.publish(ctx, cfg.Reports, j.begin); err != nil {
+// half publishes half of the largest rate for a time.
+func (b *bed) half(ctx context.Context, j *journeys, load time.Duration, r *SingleResult) error {
+	n := max(1, min(int(r.Max/2*load.Seconds()), 2_000_000))
+	all, began := j.expect(n), time.Now()
+	if err := b.pace(ctx, n, load, j.begin); err != nil {
 		return err
 	}
-	if err := await(ctx, all, "the reports that show the largest rate"); err != nil {
-		return err
-	}
-	_, last, err := j.times()
-	if err != nil {
-		return err
-	}
-	r.Single.Max = float64(cfg.Reports) / last.Sub(began).Seconds()
-
-	n := int(r.Single.Max / 2 * cfg.Load.Seconds())
-	n = max(1, min(n, 2_000_000))
-	all, began = j.expect(n), time.Now()
-	if err := b.pace(ctx, n, cfg.Load, j.begin); err != nil {
-		return err
-	}
-	r.Single.Load = float64(n) / time.Since(began).Seconds()
+	r.Load = float64(n) / time.Since(began).Seconds()
 	if err := await(ctx, all, "the reports of the half load"); err != nil {
 		return err
 	}
 	took, _, err := j.times()
-	r.Single.Half = percentiles(took)
+	r.Half = percentiles(took)
 	return err
 }
 

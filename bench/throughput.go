@@ -54,12 +54,12 @@ func (c ThroughputConfig) Validate() error {
 	return c.Place.Validate()
 }
 
-func join(designs []Design) string {
-	words := make([]string, len(designs))
-	for i, d := range designs {
-		words[i] = string(d)
+func join[W ~string](words []W) string {
+	plain := make([]string, len(words))
+	for i, w := range words {
+		plain[i] = string(w)
 	}
-	return strings.Join(words, ",")
+	return strings.Join(plain, ",")
 }
 
 // checked is how many reports the lap has, at most, that checks how a design treats duplicates.
