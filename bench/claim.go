@@ -9,9 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/consumer"
-	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/keyvalue"
 	"github.com/guyline/guyline/stream"
 )
@@ -30,15 +28,6 @@ const (
 	sitesStream = "KV_reports_sites" // to which no bench writes
 )
 
-// product is every stream that [consumer.Setup] makes.
-func product() []string {
-	names := append(stream.Names(), dlq.Stream, audit.Stream)
-	for _, bucket := range keyvalue.Buckets() {
-		names = append(names, "KV_"+bucket)
-	}
-	return names
-}
-
 // claim is the product's streams on a server, made for one lap and nobody else.
 type claim struct {
 	js   jetstream.JetStream
@@ -48,7 +37,7 @@ type claim struct {
 // stake makes the product's streams on a server that has none of them. A stream that exists may hold somebody's reports, or workers may
 // wait for it: nothing is touched then.
 func stake(ctx context.Context, js jetstream.JetStream, cfg stream.Config) (_ *claim, err error) {
-	for _, name := range append(product(), lockStream, limitsStream) {
+	for _, name := range append(consumer.Streams(), lockStream, limitsStream) {
 		switch _, err := js.Stream(ctx, name); {
 		case err == nil:
 			return nil, fmt.Errorf("stream %s exists: a bench deletes what it works on, so it needs a server or an account where Guyline is not set up "+
@@ -72,7 +61,7 @@ func stake(ctx context.Context, js jetstream.JetStream, cfg stream.Config) (_ *c
 		return nil, err
 	}
 	err = errors.Join(consumer.Setup(ctx, js, cfg), setupLimits(ctx, js, cfg))
-	if err = errors.Join(err, c.note(whole, append(product(), limitsStream)...)); err != nil {
+	if err = errors.Join(err, c.note(whole, append(consumer.Streams(), limitsStream)...)); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -113,7 +102,7 @@ func (c *claim) leave(ctx context.Context, published uint64) error {
 		}
 	}
 	var errs []error
-	for _, name := range slices.Concat(product(), []string{limitsStream, lockStream}) {
+	for _, name := range slices.Concat(consumer.Streams(), []string{limitsStream, lockStream}) {
 		made, ours := c.made[name]
 		if !ours {
 			continue

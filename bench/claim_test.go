@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/guyline/guyline/consumer"
 	"github.com/guyline/guyline/internal/natstest"
 	"github.com/guyline/guyline/stream"
 )
@@ -142,7 +143,7 @@ func TestGivenCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(product(), limitsStream) {
+	for _, name := range append(consumer.Streams(), limitsStream) {
 		if s, err := js.Stream(t.Context(), name); err != nil || s.CachedInfo().Config.Replicas != 3 {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}

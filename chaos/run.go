@@ -13,11 +13,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/guyline/guyline/audit"
-	"github.com/guyline/guyline/dlq"
+	"github.com/guyline/guyline/consumer"
 	"github.com/guyline/guyline/internal/part"
-	"github.com/guyline/guyline/keyvalue"
-	"github.com/guyline/guyline/stream"
 )
 
 // Run does what the plan says and returns what it has shown. Its findings are in the result; an error says that the harness itself
@@ -125,18 +122,9 @@ func (r *run) all(ctx context.Context) (err error) {
 	return inspect(reading, r.js, r.plan, r.publisher.acked, filepath.Join(r.dir, "runs"), r.result)
 }
 
-// ours lists every stream that setup makes.
-func ours() []string {
-	names := append(stream.Names(), dlq.Stream, audit.Stream)
-	for _, bucket := range keyvalue.Streams(1) {
-		names = append(names, bucket.Name)
-	}
-	return names
-}
-
 // unused makes sure that no stream of ours exists: what a run does to them must not be done to anybody's reports.
 func unused(ctx context.Context, js jetstream.JetStream) error {
-	for _, name := range ours() {
+	for _, name := range consumer.Streams() {
 		switch _, err := js.Stream(ctx, name); {
 		case err == nil:
 			return fmt.Errorf("stream %s exists: a run destroys what it finds; give it an account of its own, or delete the streams of an earlier run", name)
@@ -150,10 +138,10 @@ func unused(ctx context.Context, js jetstream.JetStream) error {
 // leave deletes the streams of a run on servers that are not ours, unless they are to be looked at.
 func (r *run) leave(ctx context.Context) {
 	if len(r.result.Findings) > 0 {
-		r.log.Warn("the streams are left as they are, to be looked at: delete them before the next run", "streams", ours())
+		r.log.Warn("the streams are left as they are, to be looked at: delete them before the next run", "streams", consumer.Streams())
 		return
 	}
-	for _, name := range ours() {
+	for _, name := range consumer.Streams() {
 		if err := r.js.DeleteStream(context.WithoutCancel(ctx), name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			r.log.Error("a stream is left behind", "stream", name, "err", err)
 		}

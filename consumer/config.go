@@ -135,3 +135,12 @@ func Setup(ctx context.Context, js jetstream.JetStream, cfg stream.Config) error
 	}
 	return stream.Setup(ctx, js, cfg)
 }
+
+// Streams are the names of all that [Setup] makes.
+func Streams() []string {
+	names := append(stream.Names(), dlq.Stream, audit.Stream)
+	for _, bucket := range keyvalue.Streams(1) {
+		names = append(names, bucket.Name)
+	}
+	return names
+}
