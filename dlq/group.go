@@ -12,8 +12,8 @@ import (
 	"github.com/guyline/guyline/report"
 )
 
-// MaxGroups bounds how many causes [Queue.Group] keeps apart.
-const MaxGroups = 10_000
+// maxGroups bounds how many causes [Queue.Group] keeps apart.
+const maxGroups = 10_000
 
 // Group is the letters that died of one cause.
 type Group struct {
@@ -31,13 +31,13 @@ type Group struct {
 // Groups is the selected letters by cause.
 type Groups struct {
 	Causes []Group // most letters first
-	Others int     // letters of further causes, once there are [MaxGroups]
+	Others int     // letters of further causes, once there are 10,000
 	Total  int
 }
 
-// Group counts the selected letters by class, code, upstream and [Pattern] of the reason. It reads headers only.
+// Group counts the selected letters by class, code, upstream and the reason without what differs from report to report. It reads headers only.
 func (q *Queue) Group(ctx context.Context, f Filter) (Groups, error) {
-	return group(q.List(ctx, f), MaxGroups)
+	return group(q.List(ctx, f), maxGroups)
 }
 
 func group(letters iter.Seq2[Letter, error], most int) (Groups, error) {
@@ -54,7 +54,7 @@ func group(letters iter.Seq2[Letter, error], most int) (Groups, error) {
 			return out, err
 		}
 		out.Total++
-		c := cause{l.Class, l.Code, l.Upstream, Pattern(l.Reason)}
+		c := cause{l.Class, l.Code, l.Upstream, pattern(l.Reason)}
 		g := groups[c]
 		if g == nil {
 			if len(groups) == most {
@@ -95,9 +95,9 @@ var (
 	telling   = regexp.MustCompile(`(?i)\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b0x[0-9a-f]+\b|\b[0-9a-f]{8,}\b|\d+(?:[.:,]\d+)*`)
 )
 
-// Pattern is a reason without what differs from report to report: URIs, paths, hex strings such as keys, and numbers become
+// pattern is a reason without what differs from report to report: URIs, paths, hex strings such as keys, and numbers become
 // <uri>, <path>, <hex> and <n>. How many attempts were exhausted is left away. Only the first 300 bytes count.
-func Pattern(reason string) string {
+func pattern(reason string) string {
 	reason = report.Line(reason, maxPattern)
 	words := strings.Split(exhausted.ReplaceAllString(reason, ""), " ")
 	for i, w := range words {

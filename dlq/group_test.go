@@ -32,11 +32,11 @@ func TestPattern(t *testing.T) {
 		{"a  b\n\x1b[31mc\u2028d", "a b [<n>mc d"},
 		{"( ) / : a://", "( ) / : <uri>"},
 	} {
-		if got := Pattern(tt.reason); got != tt.want {
+		if got := pattern(tt.reason); got != tt.want {
 			t.Errorf("%q: got %q, want %q", tt.reason, got, tt.want)
 		}
 	}
-	if got := Pattern(strings.Repeat("1 ", 10_000)); len(got) > 2*maxPattern {
+	if got := pattern(strings.Repeat("1 ", 10_000)); len(got) > 2*maxPattern {
 		t.Errorf("a long reason has a pattern of %d bytes", len(got))
 	}
 }

@@ -83,7 +83,7 @@ func TestRemedies(t *testing.T) {
 		{"wrong-form", []string{"what the error names is corrected, " + replay, discard}, []string{repair}},
 	} {
 		a := letter(func(l *dlq.Letter) { l.Class, l.Code, l.Attempts = report.ClassPoison, tt.code, 1 })
-		said := Tell(Known{Answer: a}, now)
+		said := tell(facts{Answer: a}, now)
 		for _, part := range tt.has {
 			if !strings.Contains(said.Next, part) {
 				t.Errorf("%s: %q lacks %q", tt.code, said.Next, part)

@@ -15,7 +15,7 @@ import (
 
 // teller puts a story into sentences.
 type teller struct {
-	Known
+	facts
 	past past
 	now  time.Time
 	said []string

@@ -10,12 +10,12 @@ import (
 	"github.com/guyline/guyline/report"
 )
 
-// MaxLines bounds how many events of one report a story is told from: the newest.
-const MaxLines = 1000
+// maxLines bounds how many events of one report a story is told from: the newest.
+const maxLines = 1000
 
-// Known is what a report's story is told from. Events is the audit trail's, in its order, without the settled entries that
+// facts is what a report's story is told from. Events is the audit trail's, in its order, without the settled entries that
 // they may carry.
-type Known struct {
+type facts struct {
 	Answer
 	Events    []audit.Event
 	Earlier   int           // older events that are left away
@@ -54,7 +54,7 @@ func (f *Finder) Why(ctx context.Context, site report.Token, key report.Key) (St
 	if err != nil {
 		return Story{}, err
 	}
-	k := Known{Answer: answer}
+	k := facts{Answer: answer}
 	for e, err := range f.trail.Log(ctx, site, key) {
 		if errors.Is(err, audit.ErrUnreadable) {
 			k.Garbled++
@@ -64,7 +64,7 @@ func (f *Finder) Why(ctx context.Context, site report.Token, key report.Key) (St
 			return Story{}, err
 		}
 		e.Settled = nil
-		if len(k.Events) == MaxLines {
+		if len(k.Events) == maxLines {
 			k.Events, k.Earlier = k.Events[1:], k.Earlier+1
 		}
 		k.Events = append(k.Events, e)
@@ -81,14 +81,14 @@ func (f *Finder) Why(ctx context.Context, site report.Token, key report.Key) (St
 			return Story{}, err
 		}
 	}
-	return Tell(k, time.Now()), nil
+	return tell(k, time.Now()), nil
 }
 
-// Tell tells a story as of a time. It is pure.
-func Tell(k Known, now time.Time) Story {
+// tell tells a story as of a time. It is pure.
+func tell(k facts, now time.Time) Story {
 	event := k.event()
 	s := Story{Fate: k.Fate, Key: k.Key, SiteID: event.SiteID, SourceURI: report.RedactSource(event.SourceURI), Events: k.lines(), Earlier: k.Earlier}
-	t := teller{Known: k, past: pastOf(k.Events), now: now}
+	t := teller{facts: k, past: pastOf(k.Events), now: now}
 	switch k.Fate {
 	case Done:
 		t.done()
@@ -109,7 +109,7 @@ func Tell(k Known, now time.Time) Story {
 }
 
 // event is as much of the report's event as is known.
-func (k Known) event() report.Event {
+func (k facts) event() report.Event {
 	switch {
 	case k.Fate == Dead:
 		if e, err := report.Decode(k.Letter.Body); err == nil {
@@ -127,7 +127,7 @@ func (k Known) event() report.Event {
 }
 
 // lines is every event, each publication before what came of it, and the commit last.
-func (k Known) lines() []Line {
+func (k facts) lines() []Line {
 	lines := []Line{}
 	var published []time.Time
 	publish := func(at time.Time) {

@@ -115,7 +115,7 @@ func TestLines(t *testing.T) {
 	second := died("02:05", 4, 1)
 	second.Published = at("02:00")
 	a := done(func(e *keyvalue.Entry) { e.Attempts = 3 })
-	s := Tell(Known{Answer: a, Events: []audit.Event{failed("01:10", 3, 1), died("01:12", 3, 2), act(audit.Discard, "01:30"), second, act(audit.Replay, "03:00")}, Earlier: 8}, now)
+	s := tell(facts{Answer: a, Events: []audit.Event{failed("01:10", 3, 1), died("01:12", 3, 2), act(audit.Discard, "01:30"), second, act(audit.Replay, "03:00")}, Earlier: 8}, now)
 	var got []string
 	for _, l := range s.Events {
 		got = append(got, fmt.Sprint(l.Time.Format("15:04 "), l.What, " ", l.Attempt, " ", l.By))
@@ -142,14 +142,14 @@ func TestHostileStory(t *testing.T) {
 		{Fate: Discarded, Discarded: &audit.Event{Kind: audit.Repair, Actor: rogue, Reason: rogue, NewKey: rogue}},
 		{Fate: Unknown},
 	} {
-		s := Tell(Known{Answer: a, Events: events}, now)
+		s := tell(facts{Answer: a, Events: events}, now)
 		for _, text := range append(s.Sentences, s.Next, s.Events[len(s.Events)-1].Reason, s.Events[0].By, s.Events[len(s.Events)-1].By) {
 			if strings.ContainsFunc(text, unicode.IsControl) || strings.Contains(text, "\u2028") || len(text) > 3*report.MaxReason {
 				t.Errorf("%s: %q", s.Fate, text[:min(200, len(text))])
 			}
 		}
 	}
-	if s := Tell(Known{Answer: letter(func(*dlq.Letter) {})}, now); s.SourceURI != "sftp://portal/a.pdf" || s.SiteID != "TWR-1" {
+	if s := tell(facts{Answer: letter(func(*dlq.Letter) {})}, now); s.SourceURI != "sftp://portal/a.pdf" || s.SiteID != "TWR-1" {
 		t.Errorf("the story is of %s %s", s.SiteID, s.SourceURI)
 	}
 }
