@@ -29,7 +29,7 @@ func TestClock(t *testing.T) {
 		var c clock
 		c.set(from.Add(time.Minute), from, to) // an earlier look
 		c.set(tt.server, from, to)
-		if got := c.now().Sub(time.Now()).Round(time.Minute); got != tt.ahead {
+		if got := time.Until(c.now()).Round(time.Minute); got != tt.ahead {
 			t.Errorf("a server's clock that is %s: %v ahead", name, got)
 		}
 	}
