@@ -24,6 +24,7 @@ type Counts struct {
 	DueSoon     uint64 `json:"due_soon"`    // of the dead: the deadline is near, or has passed
 	Soonest     []Due  `json:"soonest,omitempty"`
 
+	Paused  []string  `json:"paused,omitempty"`  // the queues of which nothing is delivered, as their consumers are paused
 	Pulling int       `json:"pulling"`           // open pull requests of workers
 	Oldest  time.Time `json:"oldest,omitzero"`   // when the oldest report in the queues was handed over; with more than 5,000 hand-backs and replays in them, when it was put there
 	NextDue time.Time `json:"next_due,omitzero"` // the earliest deadline among the dead
@@ -98,6 +99,9 @@ func (f *Finder) CountDue(ctx context.Context, before time.Time) (Counts, error)
 		c.Parked += s.Parked
 		c.Stranded += s.Stranded
 		c.Pulling += s.Pulling
+		if s.Paused {
+			c.Paused = append(c.Paused, name)
+		}
 		switch many := s.Stored > s.Parked+manyCopies; {
 		case name == stream.Reports:
 			c.Oldest = s.Oldest

@@ -149,7 +149,14 @@ func TestServer(t *testing.T) {
 	s.want(t, exitPerson, []string{"run", "--drain"}, "done 7\n", "dead-lettered 5\n")
 	s.want(t, 0, []string{"dlq", "show", report.NewKey("TWR-1", "nowhere://1").Short()}, "X-A 1\nX-B 2\nX-C 3\nX-D 4\n")
 	s.want(t, 0, []string{"dlq", "ls"}, "TWR-9017 poison malformed-pdf 1 0 ")
-	s.want(t, 0, []string{"status"}, "done 7\n")
+	if e := s.want(t, 0, []string{"status"}, "done 7\n"); strings.Contains(e.stdout, "paused") {
+		t.Errorf("nothing is paused:\n%s", e.stdout)
+	}
+	if _, err := server.JetStream(t).PauseConsumer(t.Context(), stream.Reports, stream.Consumer, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	s.want(t, 0, []string{"status"}, "paused REPORTS nothing is delivered: `nats consumer resume REPORTS workers`\n")
+	s.want(t, 0, []string{"status", "--json"}, `"paused":["REPORTS"]`)
 }
 
 // A token in GUYLINE_NATS_URL is shown by no command.

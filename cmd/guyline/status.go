@@ -13,6 +13,7 @@ import (
 	"github.com/guyline/guyline/embedded"
 	"github.com/guyline/guyline/fate"
 	"github.com/guyline/guyline/report"
+	"github.com/guyline/guyline/stream"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -102,6 +103,9 @@ func (a *app) printStatus(ctx context.Context, s *session, watch bool) error {
 	}
 	if !c.NextDue.IsZero() {
 		t.row("next due", when(c.NextDue), "among the dead")
+	}
+	for _, queue := range c.Paused {
+		t.row("paused", queue, "nothing is delivered: `nats consumer resume "+queue+" "+stream.Consumer+"`")
 	}
 	switch {
 	case c.Pulling > 0:
