@@ -23,4 +23,7 @@ func (c *clock) set(server, from, to time.Time) {
 	}
 }
 
-func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())).UTC() }
+func (c *clock) now() time.Time { return c.of(time.Now()) }
+
+// of is a time of this process by the server's clock.
+func (c *clock) of(t time.Time) time.Time { return t.Add(time.Duration(c.ahead.Load())).UTC() }

@@ -35,6 +35,7 @@ type delivery struct {
 	ahead     ahead
 
 	stored time.Time // in its queue
+	since  time.Time // the server has not delivered it before; both by its clock
 
 	ackWait  time.Duration
 	mu       sync.Mutex
@@ -77,7 +78,7 @@ func (c *Consumer) receive(m *nats.Msg, since time.Time, q *durable) (*delivery,
 	ref := stream.Ref{Stream: meta.Stream, Sequence: meta.Sequence.Stream}
 	d := &delivery{
 		Message: stream.Read(ref, m.Subject, m.Header, m.Data, meta.Timestamp),
-		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, older: q.older(meta), stored: meta.Timestamp,
+		msg:     m, nc: c.js.Conn(), count: meta.NumDelivered, older: q.older(meta), stored: meta.Timestamp, since: c.clock.of(since),
 		ackWait: c.cfg.Queues.AckWait, beatAt: since, logger: c.log,
 	}
 	d.ours = d.count > 1 && !d.older && c.ours.take(d)
@@ -146,11 +147,11 @@ func (h *hand) remove(d *delivery) {
 	delete(h.in, d)
 }
 
-// disown gives up what is in hand of a queue and was stored there before its consumer was made anew at a time: no word about it is said any
+// disown gives up what is in hand of a queue and was delivered before its consumer was made anew at a time: no word about it is said any
 // more. If the stream was made anew too, the same sequence may be another report's, and the word would be about that.
 func (h *hand) disown(queue string, made time.Time) {
 	for _, d := range h.all() {
-		if d.Ref.Stream == queue && d.stored.Before(made) {
+		if d.Ref.Stream == queue && d.stored.Before(made) && d.since.Before(made) {
 			d.mu.Lock()
 			d.disowned = true
 			d.mu.Unlock()

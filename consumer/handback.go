@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"time"
 
 	"github.com/guyline/guyline/internal/jsapi"
@@ -72,14 +73,15 @@ func (c *Consumer) putBack(d *delivery, carried stream.Carried, until time.Time)
 		switch {
 		case readErr == nil && found.Ref != d.Ref && found.Identity == d.Identity && found.PublishedAt.Equal(d.PublishedAt):
 			err = nil
-		case readErr == nil && found.Carried.Verdict == nil && carried.Verdict == nil && c.stopping.Err() == nil:
+		case readErr == nil && standsIn(found, d) && carried.Verdict == nil && c.stopping.Err() == nil:
 			// Nobody works this message before the upstream answers, or the other suspect has ended: its deliveries would be used up
 			// meanwhile, and it would be buried unworked. The copy waits in its stead.
 			d.ack()
 			d.tell(slog.LevelInfo, "skip_duplicate", slog.String("why", "another copy of the report waits"))
 			return Outcome{Kind: Duplicate, Key: d.Key, SiteID: d.Event.SiteID}, nil
 		case readErr == nil || errors.Is(readErr, jsapi.ErrNotFound):
-			// Another copy of the report is queued, for instance a replay. Both will be worked; one commit wins.
+			// Another copy of the report is queued, for instance a replay. Both will be worked; one commit wins. Or it is the message
+			// itself: a replicated stream refuses a put while another one is on its way.
 			d.retryIn(c.cfg.Backoff.Base)
 			return c.leave(d), nil
 		}
@@ -90,4 +92,9 @@ func (c *Consumer) putBack(d *delivery, carried stream.Carried, until time.Time)
 	c.did("7d copied")
 	d.confirm(ctx)
 	return Outcome{}, nil
+}
+
+// standsIn reports whether a stored copy can stand for the message in hand: it is another one, says the same and will be worked.
+func standsIn(found stream.Message, d *delivery) bool {
+	return found.Ref != d.Ref && found.Carried.Verdict == nil && found.Invalid == nil && reflect.DeepEqual(found.Event, d.Event)
 }

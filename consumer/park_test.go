@@ -1,10 +1,16 @@
 package consumer
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
@@ -129,5 +135,66 @@ func TestParkingRefused(t *testing.T) {
 		if failed, parked := len(w.events(key, audit.AttemptFailed)), len(w.events(key, audit.Parked)); failed != 3 || parked != 0 {
 			t.Errorf("%s: the trail has %d failed attempts and %d parkings, want 3 and none", site, failed, parked)
 		}
+	}
+}
+
+// onceRefused is a network on which the first put in place of a copy is refused, as it is when another put of a replicated stream is on its way.
+type onceRefused struct{ done *atomic.Bool }
+
+func (d onceRefused) Dial(network, address string) (net.Conn, error) {
+	conn, err := net.Dial(network, address)
+	return refusedConn{conn, d.done}, err
+}
+
+type refusedConn struct {
+	net.Conn
+	done *atomic.Bool
+}
+
+func (c refusedConn) Write(p []byte) (int, error) {
+	expects := []byte("Nats-Expected-Last-Subject-Sequence: 1\r\n")
+	if bytes.Contains(p, expects) && c.done.CompareAndSwap(false, true) {
+		p = bytes.Replace(p, expects, []byte("Nats-Expected-Last-Subject-Sequence: 9\r\n"), 1)
+	}
+	return c.Conn.Write(p)
+}
+
+// A put that is refused although the newest copy is the message in hand does not make that a duplicate of itself.
+func TestNoDuplicateOfItself(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.ParkMax = time.Hour
+	w := newWorld(t, cfg, script{"A": times(4, refuse)})
+	w.keys = append(w.keys, report.NewKey("A", uri("A")))
+	w.requeue("A", stream.Carried{PublishedAt: time.Now()})
+	refused := new(atomic.Bool)
+	w.run(w.open(nats.SetCustomDialer(onceRefused{refused})))
+	w.await("A", Parked)
+	w.check(invariant.Tally{Waiting: 1})
+	if !refused.Load() || w.saw("A", LeftAlone) != 1 || w.saw("A", Duplicate) > 0 {
+		t.Errorf("refused %v, and the outcomes are %+v", refused.Load(), w.outcomes["A"])
+	}
+}
+
+// A repeat that says something else than the parked copy, here the SHA-256 of a corrected file, is not acked in its favour.
+func TestCorrectionOfTheParked(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.ParkMax = time.Hour
+	w := newWorld(t, cfg, script{"A": {refuse}})
+	w.publish("A")
+	k := w.open()
+	k.cfg.Backoff = report.Backoff{Base: time.Hour, Max: time.Hour} // nobody probes, and nothing comes back
+	w.run(k)
+	w.await("A", Parked)
+	w.publishRaw("A", nil, append(bytes.TrimSuffix(payload("A"), []byte("}")), `,"sha256":"`+strings.Repeat("0", 64)+`"}`...))
+	w.await("A", LeftAlone)
+	if got := w.saw("A", Duplicate); got > 0 {
+		t.Errorf("the outcomes are %+v", w.outcomes["A"])
+	}
+	w.stopAll()
+	s, err := w.js.Stream(t.Context(), stream.Reports)
+	if err != nil || s.CachedInfo().State.Msgs != 1 {
+		t.Errorf("%+v, %v: want the correction to be stored", s.CachedInfo().State, err)
 	}
 }

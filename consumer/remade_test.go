@@ -69,3 +69,29 @@ func TestQueueMadeAnewUnderAReport(t *testing.T) {
 		})
 	}
 }
+
+// Only what the consumer delivered before it was made anew is given up, not what the new one has delivered since.
+func TestDisown(t *testing.T) {
+	t.Parallel()
+	made := time.Now()
+	before, after := made.Add(-time.Second), made.Add(time.Second)
+	for name, tt := range map[string]struct {
+		queue         string
+		stored, since time.Time
+		want          bool
+	}{
+		"delivered before":                    {stream.Reports, before, before, true},
+		"came too late to tell":               {stream.Reports, before, time.Time{}, true},
+		"stored before, delivered by the new": {stream.Reports, before, after, false},
+		"stored since":                        {stream.Reports, after, before, false},
+		"of the other queue":                  {stream.Requeued, before, before, false},
+	} {
+		d := &delivery{Message: stream.Message{Ref: stream.Ref{Stream: tt.queue, Sequence: 1}}, stored: tt.stored, since: tt.since}
+		var h hand
+		h.add(d)
+		h.disown(stream.Reports, made)
+		if d.disowned != tt.want {
+			t.Errorf("%s: given up %v, want %v", name, d.disowned, tt.want)
+		}
+	}
+}
