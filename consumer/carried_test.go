@@ -74,7 +74,6 @@ func TestCopyOfTheBuried(t *testing.T) {
 func TestVerdictIsHandedOn(t *testing.T) {
 	t.Parallel()
 	cfg := quick()
-	cfg.Workers = 1 // so that it does not receive what it hands back
 	w := newWorld(t, cfg, script{})
 	want := judged(4)
 	w.requeue("A", want)

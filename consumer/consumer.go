@@ -81,6 +81,7 @@ type Consumer struct {
 
 	stopping context.Context // ends when intake must stop
 	stop     context.CancelFunc
+	taken    chan struct{}   // closed when intake has ended: no pull of ours is open any more
 	running  context.Context // ends when running attempts are cut
 	cut      context.CancelFunc
 	step     func(string) // nil outside tests: called after each row
@@ -127,7 +128,7 @@ func Open(ctx context.Context, js jetstream.JetStream, h Handler, cfg Config, lo
 		cfg: cfg, handler: h, log: log, js: js,
 		queues: queues, ledger: ledger, sites: sites, trail: trail, letters: dlq.New(js, queues, ledger, trail, cfg.ReplayMax),
 		turns: turns, pace: rate.NewLimiter(rate.Limit(cfg.ReplayRate), 1),
-		slots: newSlots(cfg.Workers),
+		slots: newSlots(cfg.Workers), taken: make(chan struct{}),
 	}
 	if c.inflight, err = openInflight(ctx, cfg.InFlight, queues); err != nil {
 		return nil, err
@@ -149,8 +150,9 @@ const stuckGrace = 5 * time.Second
 // Run works until ctx is cancelled and returns nil, or until it cannot go on: the connection is closed for
 // good, or workers and server disagree ([stream.ErrDrift]). The order of its end:
 //
-//  1. Intake stops: each open pull ends, within a second. What it still brought is handed back. Automatic replays stop too, after
-//     the few letters that they have in hand; the next turn, of another worker or after the next start, goes on from there.
+//  1. Intake stops: each open pull ends, within a second. What it still brought is handed back, when both queues' pulls have ended:
+//     until then they would bring it again. Automatic replays stop too, after the few letters that they have in hand; the next turn,
+//     of another worker or after the next start, goes on from there.
 //  2. Running attempts may end within Config.StopGrace; then, or when [Consumer.Cut] is called, their contexts are cut.
 //  3. Every report is settled or handed back.
 //  4. The replays, the sweep and then the heartbeats end, as those kept the others' messages in hand.
@@ -184,6 +186,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	}
 
 	intake.Wait()
+	close(c.taken)
 	stuck := c.waitForWork()
 	c.stop()
 	replays.Wait()

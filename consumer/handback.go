@@ -12,8 +12,12 @@ import (
 )
 
 // handBack is row 7d: it puts a copy of the report into the requeue stream and lets the message go. spent is how
-// many attempts the copy has behind it; a verdict that could not be carried out travels in it.
+// many attempts the copy has behind it; a verdict that could not be carried out travels in it. A stopping worker puts no copy
+// while a pull of its own is open, which would bring it again.
 func (c *Consumer) handBack(d *delivery, spent int, v *stream.Verdict) Outcome {
+	if c.stopping.Err() != nil {
+		<-c.taken
+	}
 	carried := d.Carried
 	carried.PublishedAt, carried.StandsFor, carried.Attempts = d.PublishedAt, d.Identity, spent
 	if v != nil {

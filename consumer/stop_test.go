@@ -126,7 +126,6 @@ func TestCut(t *testing.T) {
 	t.Parallel()
 	cfg := quick()
 	cfg.StopGrace = time.Hour
-	cfg.Workers = 1 // so that it does not receive what it hands back
 	w := newWorld(t, cfg, script{"A": {untilCut, succeed}})
 	w.publish("A")
 	k := w.start()

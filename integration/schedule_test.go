@@ -49,6 +49,7 @@ func TestSchedule(t *testing.T) {
 	w.work(schedule)
 	natstest.Eventually(t, "two more turns", seldom(func() bool { return w.allReplays() >= before+2 }))
 	w.stop()
+	w.work() // on what the stop may have handed back
 	w.drain()
 
 	var last time.Time
