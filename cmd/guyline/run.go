@@ -53,16 +53,16 @@ func (a *app) run(ctx context.Context, list string, drain bool) error {
 		}
 		defer pub.Close()
 	}
+	x, err := a.openExtractor(ctx, a.cfg.Extract()) // before a store is made: a wrong configuration starts nothing
+	if err != nil {
+		return err
+	}
+	defer x.Close()
 	s, err := a.open(ctx, serves)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	x, err := a.openExtractor(ctx, a.cfg.Extract()) // before anything is published: a wrong configuration starts nothing
-	if err != nil {
-		return err
-	}
-	defer x.Close()
 	t := newTally()
 	if list != "" {
 		sent, err := a.publish(ctx, s, pub)

@@ -155,6 +155,20 @@ func TestWrongInput(t *testing.T) {
 	}
 }
 
+// A worker that cannot work makes no store, which the next command would take for one.
+func TestWrongConfigurationMakesNoStore(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	for _, wrong := range []string{"GUYLINE_FILE_ROOT=./nowhere", "GUYLINE_ALLOW_HOSTS=,", "GUYLINE_WORKERS=many", "GUYLINE_EXTRACT_COMMAND=./nowhere"} {
+		s.env = []string{wrong}
+		s.want(t, 2, []string{"run", "--drain", "--publish", "testdata/overnight.csv"})
+	}
+	s.env = nil
+	if e := s.want(t, 2, []string{"status"}); !strings.Contains(e.stderr, "no store at ") {
+		t.Errorf("status: %s", e.stderr)
+	}
+}
+
 func TestPublishSkipsBadRowsIfAsked(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
