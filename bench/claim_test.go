@@ -32,7 +32,7 @@ func streams(t *testing.T, js jetstream.JetStream) (names []string) {
 // leavesNothing checks, when the parallel tests have ended, that no stream is left on a given server.
 func leavesNothing(t *testing.T, url string) {
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		nc, err := nats.Connect(url)
 		if err != nil {

@@ -125,7 +125,7 @@ func TestWorkerKilled(t *testing.T) {
 	must(t, worker.Kill())
 	_, err = worker.Wait()
 	must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

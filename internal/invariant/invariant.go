@@ -23,7 +23,7 @@ type Tally struct{ Done, Waiting, Dead, Discarded int }
 // It returns the tally. Parked and queued reports count as waiting.
 func Check(t testing.TB, js jetstream.JetStream, published ...report.Key) Tally {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var b *books.Books
 	var err error

@@ -38,7 +38,7 @@ import (
 
 // patience is how long a test waits for something that normally takes milliseconds. It is generous
 // because test machines are small, shared and noisy; only a failing test waits this long.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // Server is a JetStream server for one test. Its methods are called from the test's goroutine.
 type Server struct {
