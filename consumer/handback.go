@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"reflect"
+	"strings"
 	"time"
 
 	"github.com/guyline/guyline/internal/jsapi"
@@ -52,7 +52,9 @@ func (c *Consumer) putBack(d *delivery, carried stream.Carried, until time.Time)
 	if d.Ref.Stream == stream.Reports {
 		// The fence of the copy does not tell whether somebody else has settled the message itself: a server that was
 		// restarted has forgotten the heartbeats, and delivers it to another while this worker still takes it for its own.
-		if _, err := c.queues.Stored(ctx, d.Ref); errors.Is(err, jsapi.ErrNotFound) {
+		// And in a queue that was made anew another report may be there.
+		m, err := c.queues.Stored(ctx, d.Ref)
+		if errors.Is(err, jsapi.ErrNotFound) || err == nil && (m.Key != d.Key || !m.PublishedAt.Equal(d.PublishedAt)) {
 			return c.leave(d), nil
 		}
 	}
@@ -77,13 +79,13 @@ func (c *Consumer) putBack(d *delivery, carried stream.Carried, until time.Time)
 		switch {
 		case readErr == nil && found.Ref != d.Ref && found.Identity == d.Identity && found.PublishedAt.Equal(d.PublishedAt):
 			err = nil
-		case readErr == nil && standsIn(found, d) && carried.Verdict == nil && c.stopping.Err() == nil:
+		case readErr == nil && carried.Verdict == nil && c.stopping.Err() == nil && c.standsIn(ctx, found, d):
 			// Nobody works this message before the upstream answers, or the other suspect has ended: its deliveries would be used up
 			// meanwhile, and it would be buried unworked. The copy waits in its stead.
 			d.ack()
 			d.tell(slog.LevelInfo, "skip_duplicate", slog.String("why", "another copy of the report waits"))
 			return Outcome{Kind: Duplicate, Key: d.Key, SiteID: d.Event.SiteID}, nil
-		case readErr == nil || errors.Is(readErr, jsapi.ErrNotFound):
+		case until.IsZero() && (readErr == nil || errors.Is(readErr, jsapi.ErrNotFound)):
 			// Another copy of the report is queued, for instance a replay. Both will be worked; one commit wins. Or it is the message
 			// itself: a replicated stream refuses a put while another one is on its way.
 			d.retryIn(c.cfg.Backoff.Base)
@@ -98,7 +100,12 @@ func (c *Consumer) putBack(d *delivery, carried stream.Carried, until time.Time)
 	return Outcome{}, nil
 }
 
-// standsIn reports whether a stored copy can stand for the message in hand: it is another one, says the same and will be worked.
-func standsIn(found stream.Message, d *delivery) bool {
-	return found.Ref != d.Ref && found.Carried.Verdict == nil && found.Invalid == nil && reflect.DeepEqual(found.Event, d.Event)
+// standsIn reports whether a stored copy can stand for the message in hand: it is another one, expects the same file, and will be worked,
+// as it is not what was left of a message that has died since.
+func (c *Consumer) standsIn(ctx context.Context, found stream.Message, d *delivery) bool {
+	if found.Ref == d.Ref || found.Carried.Verdict != nil || found.Invalid != nil || !strings.EqualFold(found.Event.SHA256, d.Event.SHA256) {
+		return false
+	}
+	died, err := c.trail.Died(ctx, d.Site, d.Key, found.Identity.Stream, found.Identity.Sequence, found.PublishedAt, found.Carried.ReplayOf)
+	return err == nil && !died
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -89,25 +88,6 @@ func TestParkedUntried(t *testing.T) {
 	w.check(invariant.Tally{Waiting: 2})
 }
 
-// A repeat of a parked report, which would have to be parked too, is a duplicate: it is not buried for deliveries that nobody has worked.
-func TestRepeatOfTheParked(t *testing.T) {
-	t.Parallel()
-	cfg := quick()
-	cfg.ParkMax = time.Hour
-	w := newWorld(t, cfg, script{"A": {refuse}})
-	w.publish("A")
-	k := w.open()
-	k.cfg.Backoff = report.Backoff{Base: time.Hour, Max: time.Hour} // nobody probes
-	w.run(k)
-	w.await("A", Parked)
-	w.publishRaw("A", nil, append(payload("A"), '\n'))
-	w.await("A", Duplicate)
-	w.check(invariant.Tally{Waiting: 1})
-	if got := w.saw("A", LeftAlone) + w.saw("A", Buried); got > 0 {
-		t.Errorf("the outcomes are %+v", w.outcomes["A"])
-	}
-}
-
 // While the requeue stream takes nothing, reports are tried as if nothing were ever parked, and what the trail and the letters say of it is so.
 func TestParkingRefused(t *testing.T) {
 	t.Parallel()
@@ -159,7 +139,7 @@ func (c refusedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// A put that is refused although the newest copy is the message in hand does not make that a duplicate of itself.
+// A put that is refused although the newest copy is the message in hand does not make that a duplicate of itself. The attempt counts.
 func TestNoDuplicateOfItself(t *testing.T) {
 	t.Parallel()
 	cfg := quick()
@@ -171,30 +151,7 @@ func TestNoDuplicateOfItself(t *testing.T) {
 	w.run(w.open(nats.SetCustomDialer(onceRefused{refused})))
 	w.await("A", Parked)
 	w.check(invariant.Tally{Waiting: 1})
-	if !refused.Load() || w.saw("A", LeftAlone) != 1 || w.saw("A", Duplicate) > 0 {
+	if !refused.Load() || w.saw("A", Retried) != 1 || w.saw("A", Duplicate) > 0 {
 		t.Errorf("refused %v, and the outcomes are %+v", refused.Load(), w.outcomes["A"])
-	}
-}
-
-// A repeat that says something else than the parked copy, here the SHA-256 of a corrected file, is not acked in its favour.
-func TestCorrectionOfTheParked(t *testing.T) {
-	t.Parallel()
-	cfg := quick()
-	cfg.ParkMax = time.Hour
-	w := newWorld(t, cfg, script{"A": {refuse}})
-	w.publish("A")
-	k := w.open()
-	k.cfg.Backoff = report.Backoff{Base: time.Hour, Max: time.Hour} // nobody probes, and nothing comes back
-	w.run(k)
-	w.await("A", Parked)
-	w.publishRaw("A", nil, append(bytes.TrimSuffix(payload("A"), []byte("}")), `,"sha256":"`+strings.Repeat("0", 64)+`"}`...))
-	w.await("A", LeftAlone)
-	if got := w.saw("A", Duplicate); got > 0 {
-		t.Errorf("the outcomes are %+v", w.outcomes["A"])
-	}
-	w.stopAll()
-	s, err := w.js.Stream(t.Context(), stream.Reports)
-	if err != nil || s.CachedInfo().State.Msgs != 1 {
-		t.Errorf("%+v, %v: want the correction to be stored", s.CachedInfo().State, err)
 	}
 }

@@ -70,6 +70,42 @@ func TestQueueMadeAnewUnderAReport(t *testing.T) {
 	}
 }
 
+// A worker whose slots are all in use is stopped before it has learnt that the queue was made anew. It hands nothing back then: the ack would
+// remove another report, which is in work elsewhere and fails.
+func TestStopAfterTheQueueWasMadeAnew(t *testing.T) {
+	t.Parallel()
+	cfg := quick()
+	cfg.Workers, cfg.StopGrace, cfg.Queues.AckWait = 1, 0, time.Hour
+	settle, started := make(chan struct{}), make(chan struct{})
+	w := newWorld(t, cfg, script{"A": {untilCut}, "B": {func(ctx context.Context) (report.Result, error) {
+		close(started)
+		<-settle
+		return fail(ctx)
+	}, succeed}})
+	w.publish("A")
+	first := w.start()
+	natstest.Eventually(t, "the handler to run", func() bool { return w.ran("A") == 1 })
+	if err := w.js.DeleteStream(t.Context(), stream.Reports); err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Setup(t.Context(), w.js, cfg.Queues); err != nil {
+		t.Fatal(err)
+	}
+	w.publish("B")
+	w.start()
+	awaitClosed(t, "B to be in work", started)
+	if err := first.end(); err != nil {
+		t.Error(err)
+	}
+	close(settle)
+	w.await("B", Succeeded)
+	w.keys = w.keys[1:] // A has left with the queue
+	w.check(invariant.Tally{Done: 1})
+	if got := w.saw("A", LeftAlone); got != 1 {
+		t.Errorf("the outcomes of A are %+v", w.outcomes["A"])
+	}
+}
+
 // Only what the consumer delivered before it was made anew is given up, not what the new one has delivered since.
 func TestDisown(t *testing.T) {
 	t.Parallel()
