@@ -49,7 +49,7 @@ func quick() Config {
 	cfg := DefaultConfig()
 	cfg.Workers = 4
 	cfg.Queues.AckWait = 1500 * time.Millisecond
-	cfg.AttemptTimeout = 20 * time.Second
+	cfg.AttemptTimeout = 2 * time.Minute // longer than a handler is held
 	cfg.StopGrace = 20 * time.Second
 	cfg.Backoff = report.Backoff{Base: 10 * time.Millisecond, Max: 50 * time.Millisecond, Jitter: 5 * time.Millisecond}
 	cfg.Sweep = 100 * time.Millisecond

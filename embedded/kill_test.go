@@ -61,7 +61,7 @@ func TestKilledWhilePublishing(t *testing.T) {
 	dir := t.TempDir()
 	acknowledged := map[string]bool{}
 	for round := range kills {
-		for _, word := range publishAndKill(t, dir, rand.N(20*time.Millisecond), round%10 == 9) {
+		for _, word := range publishAndKill(t, dir, round%5, rand.N(20*time.Millisecond), round%10 == 9) {
 			acknowledged[word] = true
 		}
 	}
@@ -92,9 +92,9 @@ func TestKilledWhilePublishing(t *testing.T) {
 	t.Logf("%d kills, %d acknowledged and stored, %d stored in all", kills, found, st.Msgs)
 }
 
-// publishAndKill runs a publisher, kills it after a time and returns what it had acknowledged by then. It is killed in its start
-// instead if early is set.
-func publishAndKill(t *testing.T, dir string, after time.Duration, early bool) (words []string) {
+// publishAndKill runs a publisher and kills it a time after it has acknowledged some words, or after its start if early is set. It returns
+// what was acknowledged by then.
+func publishAndKill(t *testing.T, dir string, some int, after time.Duration, early bool) (words []string) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -133,11 +133,12 @@ func publishAndKill(t *testing.T, dir string, after time.Duration, early bool) (
 		case ready:
 			words = append(words, word)
 		case word == "ready":
-			if ready = true; !early {
-				kill()
-			}
+			ready = true
 		default:
 			t.Errorf("the process says %q", word)
+		}
+		if ready && !early && len(words) == some {
+			kill()
 		}
 	}
 	killing.Wait()

@@ -77,7 +77,7 @@ func makeWorld(w *world, changes []func(*consumer.Config)) *world {
 	cfg := consumer.DefaultConfig()
 	cfg.Workers = 4
 	cfg.Queues.AckWait = 15 * time.Second
-	cfg.AttemptTimeout = 15 * time.Second
+	cfg.AttemptTimeout = 2 * time.Minute // longer than a handler is held
 	cfg.StopGrace = 5 * time.Second
 	cfg.Backoff = report.Backoff{Base: 10 * time.Millisecond, Max: 50 * time.Millisecond, Jitter: 5 * time.Millisecond}
 	cfg.Sweep = 200 * time.Millisecond
