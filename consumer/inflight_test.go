@@ -167,12 +167,7 @@ func TestInflightOfStreamsMadeAnew(t *testing.T) {
 	w := newWorld(t, quick(), script{})
 	w.publish("A")
 	path := w.left(t, map[string]int{"A": 3})
-	if err := w.js.DeleteStream(t.Context(), stream.Reports); err != nil {
-		t.Fatal(err)
-	}
-	if err := Setup(t.Context(), w.js, w.cfg.Queues); err != nil {
-		t.Fatal(err)
-	}
+	w.makeAnew(stream.Reports)
 	w.keys = nil
 	w.publish("A")
 	f, err := openInflight(t.Context(), path, w.queues())

@@ -11,6 +11,17 @@ import (
 	"github.com/guyline/guyline/stream"
 )
 
+// makeAnew deletes a queue and makes it anew.
+func (w *world) makeAnew(queue string) {
+	w.Helper()
+	if err := w.js.DeleteStream(w.Context(), queue); err != nil {
+		w.Fatal(err)
+	}
+	if err := stream.Setup(w.Context(), w.js, w.cfg.Queues); err != nil {
+		w.Fatal(err)
+	}
+}
+
 // The queue is deleted and made anew while a report is in hand, so that another one gets its sequence. What becomes of the first says nothing
 // to the server about the second.
 func TestQueueMadeAnewUnderAReport(t *testing.T) {
@@ -47,12 +58,7 @@ func TestQueueMadeAnewUnderAReport(t *testing.T) {
 			w.publish("A")
 			w.start()
 			natstest.Eventually(t, "the handler to run", func() bool { return w.ran("A") == 1 })
-			if err := w.js.DeleteStream(t.Context(), stream.Reports); err != nil {
-				t.Fatal(err)
-			}
-			if err := stream.Setup(t.Context(), w.js, cfg.Queues); err != nil {
-				t.Fatal(err)
-			}
+			w.makeAnew(stream.Reports)
 			w.publish("B")
 			awaitClosed(t, "B to be in work", started)
 			close(settle)
@@ -85,12 +91,7 @@ func TestStopAfterTheQueueWasMadeAnew(t *testing.T) {
 	w.publish("A")
 	first := w.start()
 	natstest.Eventually(t, "the handler to run", func() bool { return w.ran("A") == 1 })
-	if err := w.js.DeleteStream(t.Context(), stream.Reports); err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Setup(t.Context(), w.js, cfg.Queues); err != nil {
-		t.Fatal(err)
-	}
+	w.makeAnew(stream.Reports)
 	w.publish("B")
 	w.start()
 	awaitClosed(t, "B to be in work", started)

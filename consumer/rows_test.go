@@ -212,12 +212,7 @@ func TestReplayInAQueueMadeAnew(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := w.letter("A")
-			if err := w.js.DeleteStream(t.Context(), stream.Requeued); err != nil {
-				t.Fatal(err)
-			}
-			if err := stream.Setup(t.Context(), w.js, w.cfg.Queues); err != nil {
-				t.Fatal(err)
-			}
+			w.makeAnew(stream.Requeued)
 			if outcome, err := w.letters().Replay(t.Context(), l.Sequence, by); outcome != dlq.Replayed || err != nil {
 				t.Fatal(outcome, err)
 			}
