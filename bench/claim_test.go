@@ -34,7 +34,7 @@ func leavesNothing(t *testing.T, url string) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		nc, err := nats.Connect(url)
+		nc, err := nats.Connect(url, nats.Timeout(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,12 +56,12 @@ func TestFullOfDelayed(t *testing.T) {
 	cfg := quick()
 	cfg.Workers = 2
 	cfg.Queues.MaxAckPending = delayed
-	cfg.Queues.AckWait = 2 * time.Second
+	cfg.Queues.AckWait = 5 * time.Second
 	cfg.Backoff = report.Backoff{Base: 5 * time.Second, Max: 5 * time.Second}
 	w := newWorld(t, cfg, script{})
 	for i := range delayed {
 		site := fmt.Sprint("D", i)
-		w.script[site] = []run{fail, slowly(2500 * time.Millisecond)}
+		w.script[site] = []run{fail, slowly(6 * time.Second)}
 		w.publish(site)
 	}
 	for i := range fresh {
@@ -90,7 +90,7 @@ func TestLedgerTamperedWith(t *testing.T) {
 	cfg := quick()
 	cfg.Queues.AckWait = 500 * time.Millisecond
 	cfg.Queues.MaxAttempts = 50
-	w := newWorld(t, cfg, script{"DELETED": times(50, succeed), "GARBLED": times(50, succeed), "OTHER": {succeed}})
+	w := newWorld(t, cfg, script{"DELETED": times(50, succeed), "GARBLED": times(50, succeed), "OTHER": times(50, succeed)})
 	kv, err := w.js.KeyValue(t.Context(), "reports_ledger")
 	if err != nil {
 		t.Fatal(err)

@@ -170,7 +170,7 @@ func TestVerdictTravels(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, quick(), script{"FULL": {poison}, "A": tt.script})
+			w := newWorld(t, steady(), script{"FULL": {poison}, "A": tt.script})
 			w.limit(tt.full, 1)
 			w.publish("FULL")
 			filler := w.start()
@@ -222,7 +222,7 @@ func (w *world) stored(name string) stream.Message {
 // An undecodable event that meets a full dead-letter queue and a stop keeps its body and its key.
 func TestUndecodableVerdictTravels(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, quick(), script{"FULL": {poison}})
+	w := newWorld(t, steady(), script{"FULL": {poison}})
 	w.limit(dlq.Stream, 1)
 	w.publish("FULL")
 	k := w.start()

@@ -159,8 +159,12 @@ func TestPullOfOneIsUnbounded(t *testing.T) {
 	if got, _, more, err := p.pull(2, false); len(got) > 0 || more || err != nil {
 		t.Fatalf("a pull of two: %d reports, more: %t, %v", len(got), more, err)
 	}
-	if got, _, _, err := p.pull(1, true); len(got) != 1 || err != nil {
-		t.Fatalf("a pull of one: %d reports, %v", len(got), err)
+	for got := 0; got == 0; { // a busy server may let one expire
+		reports, _, _, err := p.pull(1, true)
+		if err != nil {
+			t.Fatalf("a pull of one: %v", err)
+		}
+		got = len(reports)
 	}
 }
 

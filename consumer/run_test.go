@@ -143,7 +143,7 @@ func TestStuckHandlerHoldsItsSlot(t *testing.T) {
 	t.Parallel()
 	cfg := quick()
 	cfg.Workers = 1
-	cfg.AttemptTimeout = 100 * time.Millisecond
+	cfg.AttemptTimeout = 3 * time.Second
 	var (
 		release  = make(chan struct{})
 		released atomic.Bool
@@ -184,7 +184,7 @@ func TestRunGivesUpOnStuckHandlers(t *testing.T) {
 	cfg := quick()
 	cfg.StopGrace = 0
 	cfg.Workers = 2
-	cfg.AttemptTimeout = time.Second
+	cfg.AttemptTimeout, cfg.Queues.AckWait = time.Minute, time.Minute
 	release := make(chan struct{})
 	never := func(ctx context.Context) (report.Result, error) {
 		<-release

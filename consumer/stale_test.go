@@ -46,7 +46,7 @@ func TestStaleWorkerSaysNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := quick()
-			cfg.Queues.AckWait = 3 * time.Second // longer than this test takes to look
+			cfg.Queues.AckWait = 10 * time.Second // longer than this test takes to look
 			w := newWorld(t, cfg, script{"A": {nil, succeed}})
 			said := w.listen()
 			k := w.open()
@@ -143,7 +143,9 @@ func TestSlowWorkerAndAnother(t *testing.T) {
 					return results[i], nil
 				})
 			}
-			w := newWorld(t, quick(), script{"A": runs})
+			cfg := quick()
+			cfg.Queues.AckWait = 6 * time.Second // time enough for what is held
+			w := newWorld(t, cfg, script{"A": runs})
 			w.publish("A")
 			w.start(stale("3 ledger"), func(k *worker) {
 				k.slots, k.cfg.Workers = newSlots(1), 1 // it does not take the next delivery, too
@@ -199,7 +201,7 @@ func TestReopenedMeanwhile(t *testing.T) {
 // A ledger that forgets the reopened entry while its report is worked takes the result all the same.
 func TestReopenedAndForgotten(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, quick(), script{})
+	w := newWorld(t, steady(), script{})
 	w.commit("A")
 	reopened := w.entry("A")
 	reopened.State, reopened.Result = keyvalue.Reopened, nil

@@ -103,7 +103,9 @@ func (w *world) checkAttempts(site string) {
 func TestStopWaitsForRunning(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	w := newWorld(t, quick(), script{"A": {func(ctx context.Context) (report.Result, error) {
+	cfg := steady()
+	cfg.StopGrace = time.Hour
+	w := newWorld(t, cfg, script{"A": {func(ctx context.Context) (report.Result, error) {
 		select {
 		case <-release:
 			return succeed(ctx)
@@ -124,7 +126,7 @@ func TestStopWaitsForRunning(t *testing.T) {
 // The second stage of a stop cuts what is running.
 func TestCut(t *testing.T) {
 	t.Parallel()
-	cfg := quick()
+	cfg := steady()
 	cfg.StopGrace = time.Hour
 	w := newWorld(t, cfg, script{"A": {untilCut, succeed}})
 	w.publish("A")
@@ -205,7 +207,7 @@ func TestHandBackIsFenced(t *testing.T) {
 	}{"by a replay": {false, LeftAlone, 1, "-NAK"}, "by our own copy": {true, HandedBack, 0, "+ACK"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg := quick()
+			cfg := steady()
 			cfg.Workers = 1
 			cfg.StopGrace = 0
 			w := newWorld(t, cfg, script{"A": {untilCut, succeed, succeed}})

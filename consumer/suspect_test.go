@@ -25,8 +25,9 @@ func TestWorkerKiller(t *testing.T) {
 		crowded atomic.Int64 // kills with others in work
 	)
 	started := make(chan string, 16)
+	var kills atomic.Int64
 	kill := func(ctx context.Context) (report.Result, error) {
-		if len(started) == 0 { // the first time it waits for its neighbours
+		if kills.Add(1) == 1 { // it waits for its neighbours
 			for range neighbours {
 				<-started
 			}
@@ -48,13 +49,7 @@ func TestWorkerKiller(t *testing.T) {
 	cfg := quick()
 	cfg.Queues.AckWait = 4 * time.Second // a heartbeat that a busy machine delays would charge somebody, too
 	w = newWorld(t, cfg, script{"A": {first, succeed}, "B": {first, succeed}, "C": {first, succeed}})
-	var kills atomic.Int64
-	w.script["K"] = times(4, func(ctx context.Context) (report.Result, error) {
-		if kills.Add(1) > 1 {
-			started <- ""
-		}
-		return kill(ctx)
-	})
+	w.script["K"] = times(4, kill)
 	w.publish(append([]string{"K"}, neighbours...)...)
 	for n := 1; n <= 4; n++ {
 		k := w.start(func(k *worker) { k.cfg.Worker = fmt.Sprint("killed-", n) })
@@ -105,7 +100,9 @@ func TestSuspicionIsHandedBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, quick(), script{"A": tt.script})
+			cfg := quick()
+			cfg.Workers = 1 // no pull is open while the report is in hand
+			w := newWorld(t, cfg, script{"A": tt.script})
 			w.publish("A")
 			tt.first(w)
 			second := w.start(at("1 pulled", func(k *worker) { k.stop() }))
@@ -165,7 +162,9 @@ func TestSuspicionOfTheParked(t *testing.T) {
 func TestRepeatIsASuspect(t *testing.T) {
 	t.Parallel()
 	repeated := make(chan struct{})
-	w := newWorld(t, quick(), script{"A": {func(ctx context.Context) (report.Result, error) {
+	cfg := quick()
+	cfg.Queues.AckWait = 6 * time.Second // time enough for what is held
+	w := newWorld(t, cfg, script{"A": {func(ctx context.Context) (report.Result, error) {
 		<-repeated
 		return succeed(ctx)
 	}}})

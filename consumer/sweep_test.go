@@ -176,7 +176,7 @@ func (w *world) requeue(site string, c stream.Carried) {
 // While something is in work only an advisory can name an orphan; what is in work is left alone.
 func TestSweepFollowsAdvisories(t *testing.T) {
 	t.Parallel()
-	cfg := quick()
+	cfg := steady()
 	cfg.Workers = 1 // it is held, so that the orphan's deliveries go elsewhere
 	release := make(chan struct{})
 	w := newWorld(t, cfg, script{"A": {func(ctx context.Context) (report.Result, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -61,7 +62,7 @@ func as(t *testing.T, srv *server.Server, user string) (jetstream.JetStream, fun
 	t.Helper()
 	var mu sync.Mutex
 	var heard []doctor.Denied
-	nc, err := nats.Connect(srv.ClientURL(), nats.UserInfo(user, "x"), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+	nc, err := nats.Connect(srv.ClientURL(), nats.UserInfo(user, "x"), nats.Timeout(time.Minute), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if d, ok := doctor.Denial(err); ok {

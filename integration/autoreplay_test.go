@@ -178,7 +178,7 @@ func TestSourceFlaps(t *testing.T) {
 			defer out.Add(-1)
 		}
 		return nil, report.Transient(report.CodeServerError, errors.New("503"))
-	}, onRecovery(8*time.Second), func(c *consumer.Config) { cfg = c })
+	}, onRecovery(20*time.Second), func(c *consumer.Config) { cfg = c })
 	w.work()
 	keys := w.die(letters)
 	fresh := 0
@@ -233,7 +233,7 @@ func TestOthersWaitForTheCanary(t *testing.T) {
 			}
 		}
 		return source.script(ctx, e, run)
-	}, onRecovery(20*time.Second))
+	}, onRecovery(40*time.Second))
 	w.work()
 	w.work()
 	w.work()
@@ -248,7 +248,7 @@ func TestOthersWaitForTheCanary(t *testing.T) {
 	began := w.turn(portalTurn).Revision
 	natstest.Eventually(t, "the turn to be renewed, for longer than it is held", seldom(func() bool {
 		answer()
-		return w.turn(portalTurn).Revision >= began+10
+		return w.turn(portalTurn).Revision >= began+5
 	}))
 	if n := w.allReplays(); n != 1 {
 		t.Errorf("%d letters are replayed while it is not known how the canary fares, want 1", n)
@@ -268,17 +268,17 @@ func TestOthersWaitForTheCanary(t *testing.T) {
 // A worker dies in the middle of an automatic replay: another goes on, nothing is lost, and nothing replayed twice.
 func TestWorkerDiesWhileItReplays(t *testing.T) {
 	t.Parallel()
-	const letters = 40
+	const letters = 120
 	var source portal
 	w := newWorld(t, source.script, onRecovery(5*time.Second), func(cfg *consumer.Config) {
-		cfg.Queues.AckWait = 2 * time.Second
+		cfg.Queues.AckWait = 5 * time.Second
 		cfg.ReplayRate = 20
 	})
 	first := w.work()
 	keys := w.die(letters)
 	source.up.Store(true)
 	fresh := []report.Key{w.publish("FRESH-1", "https://portal.example/q3.pdf")}
-	natstest.Eventually(t, "the replay to be in full swing", seldom(func() bool { return w.allReplays() >= letters/4 }))
+	natstest.Eventually(t, "the replay to be in full swing", seldom(func() bool { return w.allReplays() >= 10 }))
 	first.kill()
 	if n := w.allReplays(); n >= letters {
 		t.Fatalf("%d letters are replayed before the worker died, want less than %d", n, letters)

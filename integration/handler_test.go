@@ -84,7 +84,7 @@ func TestHandlerHangs(t *testing.T) {
 			return nil, report.Poison(report.CodeKilledTime, errors.New("it would never end"))
 		}
 		return object(10), nil // late, but a result
-	}, func(cfg *consumer.Config) { cfg.AttemptTimeout = 300 * time.Millisecond })
+	}, func(cfg *consumer.Config) { cfg.AttemptTimeout = 10 * time.Second })
 	passing := []report.Key{w.publish("TWR-1", "context"), w.publish("TWR-1", "cause"), w.publish("TWR-1", "own words")}
 	verdict := w.publish("TWR-1", "own verdict")
 	late := w.publish("TWR-1", "late")

@@ -18,7 +18,7 @@ import (
 )
 
 // soonLost makes the server give a report to somebody else soon after its worker has fallen silent.
-func soonLost(cfg *consumer.Config) { cfg.Queues.AckWait, cfg.Workers = time.Second, 2 }
+func soonLost(cfg *consumer.Config) { cfg.Queues.AckWait, cfg.Workers = 4*time.Second, 2 }
 
 // lost has one worker fall silent over a report until another has it too, and returns how to let the first go on: its
 // handler returns err, or a result of its own, when its line is mended.
@@ -169,7 +169,7 @@ func TestServerPauses(t *testing.T) {
 			close(middle)
 		}
 		return nil, nil
-	}, func(cfg *consumer.Config) { cfg.Queues.AckWait, cfg.Workers = 10*time.Second, 16 })
+	}, func(cfg *consumer.Config) { cfg.Queues.AckWait, cfg.Workers = 30*time.Second, 16 })
 	for i := range batch {
 		w.publish("TWR-1", fmt.Sprint(i))
 	}

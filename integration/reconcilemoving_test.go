@@ -53,7 +53,7 @@ func TestReconcileWhileReportsMove(t *testing.T) {
 	seen := map[fate.Fate]int{}
 	moved, rounds := 0, 0
 	for counts := map[fate.Fate]int{}; counts[fate.Done] < reports; rounds++ {
-		if rounds > 200 {
+		if rounds > 5000 {
 			t.Fatalf("after %d rounds: %v", rounds, counts)
 		}
 		if rounds == 1 { // what it has in work is handed back

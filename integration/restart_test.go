@@ -43,7 +43,7 @@ func TestServerRestartsUnderABatch(t *testing.T) {
 			return nil, report.Poison(report.CodeMalformedPDF, errors.New("no trailer"))
 		}
 		return nil, nil
-	}, func(cfg *consumer.Config) { cfg.Queues.AckWait = 2 * time.Second })
+	}, func(cfg *consumer.Config) { cfg.Queues.AckWait = 5 * time.Second })
 	for i := range batch {
 		site := "TWR-1"
 		if i%10 == 0 {

@@ -16,14 +16,11 @@ import (
 	"github.com/guyline/guyline/stream"
 )
 
-// fewDeliveries makes the server give up soon on what is never settled.
-func fewDeliveries(cfg *consumer.Config) { cfg.Queues.MaxAttempts, cfg.Queues.AckWait = 1, time.Second }
-
 // A client library may take an empty body with a Status header for a word of the server's. A worker does not: it is buried like
 // anything that cannot be decoded. Its neighbours do not suffer.
 func TestSwallowedMessages(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, succeed, fewDeliveries)
+	w := newWorld(t, succeed, func(cfg *consumer.Config) { cfg.Queues.MaxAttempts = 1 })
 	hostile := []nats.Header{
 		{"Status": {"503"}},
 		{"Status": {"404"}, "Description": {"No Messages"}},
@@ -82,7 +79,7 @@ func TestWorkOutlivesAckWait(t *testing.T) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-	}, fewDeliveries)
+	}, func(cfg *consumer.Config) { cfg.Queues.MaxAttempts, cfg.Queues.AckWait = 1, 4*time.Second })
 	long := w.publish("TWR-1", "s3://reports/long.pdf")
 	w.work()
 	w.work()

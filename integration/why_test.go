@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/guyline/guyline/audit"
 	"github.com/guyline/guyline/dlq"
 	"github.com/guyline/guyline/fate"
 	"github.com/guyline/guyline/internal/invariant"
@@ -131,7 +132,9 @@ func TestWhyInterrupted(t *testing.T) {
 	done, retried, cut, hopeless := w.publish("NY", "done"), w.publish("NY", "retried"), w.publish("NY", "cut"), w.publish("NY", "hopeless")
 	worker := w.work()
 	w.lands(done)
-	natstest.Eventually(t, "the others to be in hand", func() bool { return w.ran(cut) == 1 && len(w.settled(retried)) == 1 && len(w.settled(hopeless)) == 1 })
+	natstest.Eventually(t, "the others to be in hand", func() bool {
+		return w.ran(cut) == 1 && len(w.events(retried, audit.AttemptFailed)) == 1 && len(w.settled(hopeless)) == 1
+	})
 	w.why(retried, fate.Waiting, "published attempt_failed", "Attempt 1 failed at", "(throttled): slow down. The next attempt is expected in", "minutes")
 	worker.stop()
 	w.why(cut, fate.Waiting, "published", "a worker that was stopped handed it back. That cost no attempt.")

@@ -27,7 +27,7 @@ func dial(t testing.TB, srv *natstest.Server) *wire {
 	}
 	t.Cleanup(func() { conn.Close() })
 	w := &wire{conn, bufio.NewReader(conn)}
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if line, err := w.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "INFO ") {

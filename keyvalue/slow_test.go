@@ -51,7 +51,7 @@ func TestLookupManySlow(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if asked = append(asked, len(request.LastFor)); len(asked) == 1 { // long after its answer is lost, and long before it is given up
-			time.AfterFunc(time.Second, func() { deaf.Lose.Store(false) })
+			time.AfterFunc(2*time.Second, func() { deaf.Lose.Store(false) })
 		}
 	}); err != nil {
 		t.Fatal(err)

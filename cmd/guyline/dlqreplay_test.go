@@ -109,7 +109,7 @@ func TestReplayInterrupted(t *testing.T) {
 	y := newReplayYard(t)
 	const n = 12
 	y.dead(t, n)
-	p := y.background(t, "dlq", "replay", "--all", "--yes", "--rate", "0.1", "--reason", "the portal is back")
+	p := y.background(t, "dlq", "replay", "--all", "--yes", "--rate", "0.01", "--reason", "the portal is back")
 	natstest.Eventually(t, "the first letter to go", func() bool { return y.stored(t, dlq.Stream) == n-1 })
 	e := p.stop(syscall.SIGINT)
 	if e.code != exitFailed || squeeze(e.stdout) != "replayed 1 in the queue again\nleft 11 not begun\n" ||
@@ -137,7 +137,7 @@ func TestReplayKilled(t *testing.T) {
 		if left < 100 {
 			break
 		}
-		p := y.background(t, "dlq", "replay", "--all", "--yes")
+		p := y.background(t, "dlq", "replay", "--all", "--yes", "--rate", "200") // so slow that the kill comes in time
 		until := left - 1 - rand.IntN(left/rounds)
 		natstest.Eventually(t, "some letters to go", func() bool { return y.stored(t, dlq.Stream) <= until })
 		if e := p.stop(syscall.SIGKILL); e.code == -1 {

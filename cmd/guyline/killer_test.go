@@ -23,7 +23,7 @@ func TestReportThatTakesTheStoreDown(t *testing.T) {
 }
 
 func killer(t *testing.T, forgets bool) {
-	s := newShop(t, "GUYLINE_ACK_WAIT=1s", "GUYLINE_WORKERS=8")
+	s := newShop(t, "GUYLINE_ACK_WAIT=4s", "GUYLINE_WORKERS=8")
 	s.write(t, "extract.sh", "#!/bin/sh\nif grep -q kill \"$GUYLINE_FILE\"; then kill -9 $PPID; exec sleep 600; fi\necho '{\"well\": true}'\n")
 	s.env = append(s.env, "GUYLINE_EXTRACT_COMMAND="+filepath.Join(s.dir, "extract.sh"))
 	s.write(t, "killer.pdf", "kill")

@@ -181,7 +181,7 @@ func (s *shop) connect(t *testing.T) *nats.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect(string(url))
+	nc, err := nats.Connect(string(url), nats.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

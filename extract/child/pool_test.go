@@ -46,9 +46,9 @@ func TestHostileFiles(t *testing.T) {
 	} {
 		t.Run(tt.script, func(t *testing.T) {
 			t.Parallel()
-			p := pool(t, Config{Processes: 1, Limit: 100 * time.Millisecond}, "act", "well")
-			if tt.script == "memory" || tt.script == "stay" {
-				p.cfg.Limit = soon
+			p := pool(t, Config{Processes: 1, Limit: soon}, "act", "well")
+			if tt.script == "hang" || tt.script == "spin" {
+				p.cfg.Limit = 100 * time.Millisecond
 			}
 			f, size := script(t, tt.script)
 			doc, err := p.Inspect(t.Context(), f, size)

@@ -97,7 +97,7 @@ func newPulse(t *testing.T) *pulse {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.r.Close(); p.w.Close() })
-	if err := p.r.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := p.r.SetReadDeadline(time.Now().Add(10 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return p

@@ -217,7 +217,7 @@ func TestSilence(t *testing.T) {
 	login := ssh.login()
 	login.KnownHosts = knownAs(t, mute, ssh)
 	patient, hasty := open(t, Config{SFTP: login}), open(t, Config{SFTP: login})
-	hasty.idle = 20 * short
+	hasty.idle = 100 * short
 	for _, uri := range []string{
 		site.URL + "/silent", site.URL + "/stalled", site.URL + "/stallederror", "http://" + mute + "/a.pdf", "https://" + mute + "/a.pdf",
 		"sftp://" + mute + "/a.pdf", "sftp://" + ssh.address + "/silent",

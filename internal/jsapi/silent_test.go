@@ -73,7 +73,7 @@ func TestSilence(t *testing.T) {
 				srv.WaitForShutdown()
 			})
 			as := func(user string) jetstream.JetStream {
-				nc, err := nats.Connect(srv.ClientURL(), nats.UserInfo(user, "x"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+				nc, err := nats.Connect(srv.ClientURL(), nats.UserInfo(user, "x"), nats.Timeout(time.Minute), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 				if err != nil {
 					t.Fatal(err)
 				}

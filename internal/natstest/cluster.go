@@ -2,7 +2,6 @@ package natstest
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"strconv"
@@ -32,10 +31,9 @@ type node struct {
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
 	c := &Cluster{}
-	ports := freePorts(t, 2*len(c.nodes))
 	for i := range c.nodes {
-		c.nodes[i] = &node{name: fmt.Sprint("node-", i+1), dir: t.TempDir(), port: ports[2*i], routes: ports[2*i+1]}
-		c.routes = append(c.routes, &url.URL{Scheme: "nats", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[2*i+1]))})
+		c.nodes[i] = &node{name: fmt.Sprint("node-", i+1), dir: t.TempDir(), port: reserve(t), routes: reserve(t)}
+		c.routes = append(c.routes, &url.URL{Scheme: "nats", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.nodes[i].routes))})
 	}
 	t.Cleanup(func() {
 		for _, n := range c.nodes {
@@ -173,23 +171,4 @@ func (n *node) stop() {
 		n.running.WaitForShutdown()
 		n.running = nil
 	}
-}
-
-// freePorts picks ports that nobody uses now, below those that systems give to outgoing connections, so that a server gets its port
-// back after it was away. All are held until all are found, so that they differ.
-func freePorts(t testing.TB, n int) (ports []int) {
-	t.Helper()
-	for range 1000 {
-		port := 20000 + rand.IntN(12000)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			continue
-		}
-		defer l.Close()
-		if ports = append(ports, port); len(ports) == n {
-			return ports
-		}
-	}
-	t.Fatalf("natstest: no free loopback ports from 20000 to 31999")
-	return nil
 }

@@ -51,13 +51,13 @@ type Server struct {
 // Start starts a server with an empty store. The server stops when t ends.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	return start(t, &Server{dir: t.TempDir(), port: server.RANDOM_PORT})
+	return start(t, &Server{dir: t.TempDir(), port: reserve(t)})
 }
 
 // StartSynced is [Start] with a server that syncs every write to the disk.
 func StartSynced(t testing.TB) *Server {
 	t.Helper()
-	return start(t, &Server{dir: t.TempDir(), port: server.RANDOM_PORT, synced: true})
+	return start(t, &Server{dir: t.TempDir(), port: reserve(t), synced: true})
 }
 
 func start(t testing.TB, s *Server) *Server {
@@ -71,9 +71,11 @@ func start(t testing.TB, s *Server) *Server {
 
 // URL returns the address of the server: nats://127.0.0.1:PORT. It stays the same over a restart.
 func (s *Server) URL() string {
-	u := url.URL{Scheme: "nats", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))}
+	u := url.URL{Scheme: "nats", Host: s.address()}
 	return u.String()
 }
+
+func (s *Server) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
 // Conn returns a new connection, which closes when t ends. It goes over loopback TCP and
 // reconnects for ever, every 20 ms; while it is disconnected a publish fails at once instead
@@ -122,7 +124,6 @@ func (s *Server) Stop(t testing.TB) {
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.stop()
-	// Another test's client may hold the port for a moment, as the near end of its own connection.
 	Eventually(t, "the server to start again", func() bool { return s.start(t) })
 }
 
@@ -187,13 +188,12 @@ func (s *Server) start(t testing.TB) bool {
 		t.Fatalf("natstest: new server: %v", err)
 	}
 	srv.Start() // returns when the server listens, or has failed to
-	addr, ok := srv.Addr().(*net.TCPAddr)
-	if !ok {
+	if srv.Addr() == nil {
 		srv.Shutdown()
 		srv.WaitForShutdown()
 		return false
 	}
-	s.port, s.running = addr.Port, srv
+	s.running = srv
 	return true
 }
 
