@@ -152,7 +152,11 @@ func TestGivenCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Designs = []Design{Naive, CreateAsync, Guyline} // which must tell duplicates, for which replicated streams have a code of their own
-	r, err := Throughput(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	var r *ThroughputResult
+	natstest.Eventually(t, "the cluster to answer in time", func() bool {
+		r, err = Throughput(t.Context(), cfg, slog.New(slog.DiscardHandler))
+		return !errors.Is(err, context.DeadlineExceeded)
+	})
 	if err != nil || r.Settings.Replicas != 3 || len(r.Laps) != 3*cfg.Reps {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -66,7 +66,6 @@ func TestRunWaitsForItsGoroutines(t *testing.T) {
 		w.script[fmt.Sprint("R", i)] = []run{succeed}
 		w.publish(fmt.Sprint("R", i))
 	}
-	w.publish("A")
 	k := w.open()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -81,6 +80,10 @@ func TestRunWaitsForItsGoroutines(t *testing.T) {
 			t.Errorf("Run has returned, and these go on: %v", left)
 		}
 	})
+	for i := range 20 {
+		w.await(fmt.Sprint("R", i), Succeeded)
+	}
+	w.publish("A") // alone, or a timer might start what works it, and that goroutine has no label
 	natstest.Eventually(t, "every kind of goroutine to run", func() bool { return len(goroutines(t, label, all...)) >= len(all) })
 	natstest.Eventually(t, "the last report to run", func() bool { return w.ran("A") == 1 })
 	cancel()
